@@ -1,0 +1,3 @@
+"""Asterism: correlated topics in large text collections."""
+
+__version__ = "0.1.0"

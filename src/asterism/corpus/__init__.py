@@ -1,0 +1,1 @@
+"""Text, files and matrices in; counts and a vocabulary out."""
