@@ -1,0 +1,21 @@
+"""The one place for compiler flags of the CPU kernels.
+
+Kernels are compiled on first use and kept on disk. They release the GIL and know nothing of threads: the engine
+hands each thread its own block of documents. No fast-math: the order of additions is the program's, so results
+do not depend on the width of the machine's vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def kernel(function: F) -> F:
+    """Compile; with NUMBA_DISABLE_JIT=1 the function stays Python."""
+    compiled: F = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    return compiled

@@ -1,0 +1,25 @@
+"""The protocol every engine follows; the training loop, estimator and evaluation know nothing else of it."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from ..model.state import Batch, Documents, Floats, Statistics, Topics
+
+
+class Engine(Protocol):
+    """Answers about a batch are pure functions of (topics, batch, seed, sweep), for any number of threads."""
+
+    name: str
+
+    def prepare(self, topics: Topics) -> Any:
+        """What this engine needs of the topics, in its own form; made once each time the topics change."""
+
+    def statistics(self, prepared: Any, batch: Batch, seed: int, sweep: int) -> Statistics:
+        """Draw the batch's tokens and infer its documents, and sum up what that says about the topics."""
+
+    def infer(self, prepared: Any, batch: Batch) -> Documents:
+        """Embeddings and topic weights under fixed topics; nothing random, each document on its own."""
+
+    def log_likelihood(self, prepared: Any, weights: Floats, batch: Batch) -> Floats:
+        """Σ_n log Σ_k softmax(ξ_d)_k E[φ_k,w_n] of each document [d]."""

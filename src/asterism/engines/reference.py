@@ -1,0 +1,69 @@
+"""The reference engine: the maths of `model/`, document by document, in float64. Slow, and right."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..model import words
+from ..model.document import infer_document, sample_document
+from ..model.state import Batch, Documents, Floats, LocalSettings, Statistics, Topics, count_draws
+
+
+class ReferenceTopics(NamedTuple):
+    topics: Topics
+    table: words.DrawTable
+
+
+class ReferenceEngine:
+    """See `Engine`."""
+
+    name = "reference"
+
+    def __init__(self, settings: LocalSettings) -> None:
+        self.settings = settings
+
+    def prepare(self, topics: Topics) -> ReferenceTopics:
+        kept = words.kept_for_drawing(
+            topics.word_topic, self.settings.words_per_topic, self.settings.topics_per_word
+        )
+        return ReferenceTopics(topics, words.draw_table(topics, kept))
+
+    def statistics(self, prepared: ReferenceTopics, batch: Batch, seed: int, sweep: int) -> Statistics:
+        topics, table = prepared
+        draws, embeddings, weights, steps = [], [], [], 0
+        for d, document in enumerate(batch.documents):
+            entries = slice(batch.indptr[d], batch.indptr[d + 1])
+            key = (seed, sweep, int(document))
+            drawn, embedding, weight, taken = sample_document(
+                topics, table, batch.words[entries], batch.counts[entries], key, self.settings
+            )
+            draws.append(drawn)
+            embeddings.append(embedding)
+            weights.append(weight)
+            steps += taken
+        token_words = np.repeat(batch.words, batch.counts)
+        gamma, xi = np.array(embeddings), np.array(weights)
+        counts = count_draws(token_words, np.concatenate(draws), topics.n_words, topics.n_topics)
+        return Statistics(counts, xi.T @ gamma, gamma.T @ gamma, len(batch), steps)
+
+    def infer(self, prepared: ReferenceTopics, batch: Batch) -> Documents:
+        topics, table = prepared
+        embedding = np.zeros((len(batch), topics.n_dims))
+        weights = np.zeros((len(batch), topics.n_topics))
+        for d in range(len(batch)):
+            entries = slice(batch.indptr[d], batch.indptr[d + 1])
+            embedding[d], weights[d] = infer_document(
+                topics, table, batch.words[entries], batch.counts[entries], self.settings.topics_per_document
+            )
+        return Documents(embedding, weights)
+
+    def log_likelihood(self, prepared: ReferenceTopics, weights: Floats, batch: Batch) -> Floats:
+        result = np.zeros(len(batch))
+        for d in range(len(batch)):
+            entries = slice(batch.indptr[d], batch.indptr[d + 1])
+            result[d] = words.log_likelihood(
+                prepared.topics, weights[d], batch.words[entries], batch.counts[entries]
+            )
+        return result

@@ -1,0 +1,69 @@
+"""The words of topics, q(φ_k) = Dir(λ_k), and the sparse table that tokens are drawn from.
+
+λ - β is kept as a sparse matrix [v, k]: a pair never drawn costs nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse, special
+
+from .state import Floats, Topics
+
+# Keeps a word that no topic knows drawable, where exp(ψ(β)) at β = 1/K is too small for a float.
+SMALLEST_WEIGHT = 1e-30
+
+
+@dataclass(frozen=True)
+class DrawTable:
+    """For each word its own topics with their weights; `rest` is the weight of any other word in a topic."""
+
+    indptr: NDArray[np.int64]  # word v's topics are indptr[v]:indptr[v+1]
+    topics: NDArray[np.int32]
+    weights: Floats  # exp(E[log φ_kv]) of the listed pairs
+    rest: Floats  # exp(ψ(β) - ψ(Σ_v λ_kv)) [k]
+
+
+def ranks_in_rows(rows: NDArray[np.int32], columns: NDArray[np.int32], values: Floats) -> NDArray[np.int64]:
+    """Each entry's rank among its row's, largest value first, the lower column first among equals."""
+    order = np.lexsort((columns, -values, rows))
+    starts = np.searchsorted(rows[order], rows[order])
+    ranks = np.empty(len(rows), dtype=np.int64)
+    ranks[order] = np.arange(len(rows)) - starts
+    return ranks
+
+
+def kept_for_drawing(
+    word_topic: sparse.csr_matrix, words_per_topic: int, topics_per_word: int
+) -> NDArray[np.bool_]:
+    """Which entries [v, k] are among the topic's top V_s words or the word's top s topics."""
+    pairs = word_topic.tocoo()
+    in_topic = ranks_in_rows(pairs.col, pairs.row, pairs.data) < words_per_topic
+    in_word = ranks_in_rows(pairs.row, pairs.col, pairs.data) < topics_per_word
+    return np.asarray(in_topic | in_word)
+
+
+def draw_table(topics: Topics, kept: NDArray[np.bool_]) -> DrawTable:
+    """exp(E[log φ_kv]) = exp(ψ(λ_kv) - ψ(Σ_v λ_kv)) for the kept pairs."""
+    word_topic, beta = topics.word_topic, topics.priors.beta
+    columns = word_topic.indices[kept]
+    log_total = special.psi(topics.topic_total)
+    weights = np.exp(special.psi(word_topic.data[kept] + beta) - log_total[columns])
+    rest = np.maximum(np.exp(special.psi(beta) - log_total), SMALLEST_WEIGHT)
+    indptr = np.concatenate([[0], np.cumsum(kept)])[word_topic.indptr]
+    return DrawTable(indptr.astype(np.int64), columns.astype(np.int32), np.maximum(weights, rest[columns]), rest)
+
+
+def word_probabilities(topics: Topics) -> Floats:
+    """E[φ_kv] = λ_kv / Σ_v λ_kv, dense [k, v]: for small models and tests."""
+    counts = topics.word_topic.toarray().T
+    return np.asarray((counts + topics.priors.beta) / topics.topic_total[:, None])
+
+
+def log_likelihood(topics: Topics, weights: Floats, words: NDArray[np.int32], counts: NDArray[np.int32]) -> float:
+    """Σ_n log Σ_k softmax(ξ)_k E[φ_k,w_n] of one document's words."""
+    predictive = special.softmax(weights) @ word_probabilities(topics)[:, words]
+    return float(counts @ np.log(predictive))
