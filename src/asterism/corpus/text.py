@@ -32,12 +32,12 @@ class TextPipeline(BaseEstimator):  # type: ignore[misc]
     """Count words: split, remove stop words, stem, and keep the words that are neither rare nor everywhere.
 
     A document is a string, or a list of tokens that are counted as they are (only the document-frequency
-    filters apply). A word is a run of letters and digits that starts with a letter ("mp3", "p53"), lower-cased,
-    of at least two characters. Inner apostrophes, straight or typographic, stay ("don't"), except in French,
-    Italian and Catalan, where they separate words. Hyphens, underscores and all other signs separate words, so
-    `snake_case` gives two and `camelCase` one; numbers and what begins with a digit ("42", "2nd", "0x1f") are
-    left out, and so are e-mail addresses and URLs as a whole. Languages written without blanks (Chinese,
-    Japanese, Thai) have to be cut into tokens first.
+    filters apply). A word is a run of letters and digits that starts with a letter ("mp3", "p53"),
+    lower-cased, of at least two characters. Inner apostrophes, straight or typographic, stay ("don't"),
+    except in French, Italian and Catalan, where they separate words. Hyphens, underscores and all other signs
+    separate words, so `snake_case` gives two and `camelCase` one. Left out are numbers and what begins with a
+    digit ("42", "2nd", "0x1f"), and e-mail addresses and URLs as a whole. Languages written without blanks
+    (Chinese, Japanese, Thai) have to be cut into tokens first.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class TextPipeline(BaseEstimator):  # type: ignore[misc]
         return self
 
     def fit_transform(self, texts: Iterable[Any], y: object = None) -> csr_matrix:
-        """Choose the vocabulary and count it: documents x terms, int32; a document left empty keeps its row."""
+        """Choose the vocabulary and count it: documents x terms, int32; empty documents keep their row."""
         self._check_parameters()
         language = resolve_language(self.language)
         documents = read_documents(texts, word_splitter(language))
@@ -98,7 +98,7 @@ class TextPipeline(BaseEstimator):  # type: ignore[misc]
         self.terms_ = [candidates[column] for column in kept]
         self.words_ = most_frequent_forms(documents, token_term, self.terms_)
         self.input_, self.stemmer_, self.stop_words_ = documents.kind, stemmer, stop_words
-        return counts[:, kept]
+        return csr_matrix(counts[:, kept])
 
     def transform(self, texts: Iterable[Any]) -> csr_matrix:
         """Count the words of the vocabulary and ignore others; row i belongs to document i."""
@@ -191,11 +191,14 @@ def _is_int(value: object) -> bool:
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
-def _check_frequency(name: str, value: Any) -> None:
+def _check_frequency(name: str, value: object) -> None:
     if isinstance(value, str) and value == "auto":
         return
-    is_share = isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral) and 0 < value <= 1
-    if not is_share and not (_is_int(value) and value >= 1):
+    is_share = (
+        isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral) and 0 < float(value) <= 1
+    )
+    is_number = isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1
+    if not is_share and not is_number:
         raise InputError(
             f"{name} must be 'auto', a number of documents or a share above 0 up to 1.0, not {value!r}"
         )
@@ -243,7 +246,7 @@ def _check_stored(stored: Any) -> None:
         )
     if stored["input"] not in ("text", "tokens"):
         raise InputError(f"input of the stored text pipeline is {stored['input']!r}, not 'text' or 'tokens'")
-    if stored["stemmer"] is not None and stored["stemmer"] not in stemmer_names():
+    if stored["stemmer"] is not None and stored["stemmer"] not in sorted(stemmer_names()):
         raise InputError(
             f"the stored text pipeline needs the stemmer {stored['stemmer']!r}, which is not here"
         )

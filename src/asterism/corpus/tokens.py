@@ -97,7 +97,7 @@ def _not_a_token(document: Sequence[object], index: int) -> InputError:
 
 
 def count_terms(documents: DocumentTokens, token_term: Sequence[str], terms: Sequence[str]) -> csr_matrix:
-    """Documents x terms; `token_term` says which term each token is, and a token of no known term is ignored."""
+    """Documents x terms; `token_term` is the term of each token; tokens of unknown terms are ignored."""
     column_of = {term: column for column, term in enumerate(terms)}
     token_column = np.array([column_of.get(term, -1) for term in token_term], dtype=np.int32)
     columns = token_column[documents.ids]

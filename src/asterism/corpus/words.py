@@ -26,7 +26,7 @@ def _word_pattern(keep_apostrophes: bool) -> re.Pattern[str]:
 
 
 def _combining_marks() -> str:
-    r"""The vowel signs that `\w` leaves out and that would cut every Hindi or Hebrew word, as regex ranges."""
+    r"""The vowel signs that `\w` leaves out, without which Hindi words fall apart, as regex ranges."""
     marks = {code for code in range(0x300, 0x10000) if unicodedata.category(chr(code)).startswith("M")}
     marks |= {0x200C, 0x200D}  # the joiners inside Persian and Indic words
     starts = sorted(code for code in marks if code - 1 not in marks)
@@ -34,12 +34,21 @@ def _combining_marks() -> str:
     return "".join(f"{chr(start)}-{chr(end)}" for start, end in zip(starts, ends, strict=True))
 
 
+def _holds_address(text: str) -> bool:
+    return "@" in text[1:-1] or "://" in text or "www." in text
+
+
 def _without_addresses(text: str) -> str:
-    """Leave out the blank-separated pieces that hold an e-mail address or a URL: their parts are not words."""
-    if "@" not in text and "://" not in text and "www." not in text:
+    """Leave out the blank-separated pieces that hold an e-mail address or a URL: their parts are no words."""
+    if not _holds_address(text):
         return text
-    pieces = text.split()
-    return " ".join(p for p in pieces if "@" not in p[1:-1] and "://" not in p and "www." not in p)
+    # By line first: most lines of a text with addresses have none and need not be cut into pieces.
+    return "\n".join(
+        " ".join(piece for piece in line.split() if not _holds_address(piece))
+        if _holds_address(line)
+        else line
+        for line in text.split("\n")
+    )
 
 
 def word_splitter(language: str | None) -> Callable[[str], list[str]]:
@@ -93,7 +102,7 @@ def standard_stop_words(language: str | None) -> list[str]:
 
 
 def as_written_in_text(stop_words: Iterable[str], split: Callable[[str], list[str]]) -> set[str]:
-    """Stop words in the form the splitter gives; entries of several words can never match and are left out."""
+    """Stop words in the form the splitter gives; entries of several words never match and are left out."""
     forms = (split(word) for word in stop_words)
     return {words[0] for words in forms if len(words) == 1}
 
