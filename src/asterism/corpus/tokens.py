@@ -60,8 +60,8 @@ def read_documents(
     return DocumentTokens(
         kind or "text",
         [str(token) for token in numbering],
-        np.frombuffer(ids, dtype=np.int32) if ids else np.zeros(0, np.int32),
-        np.frombuffer(starts, dtype=np.int64),
+        np.asarray(ids),
+        np.asarray(starts),
     )
 
 
