@@ -1,0 +1,63 @@
+"""Matrices of counts in: checked, with the first culprit named, as sparse whole numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ..errors import InputError
+
+LARGEST_COUNT = 2**31 - 1
+
+
+def checked_counts(X: Any, non_integer: str = "error") -> sparse.csr_matrix:
+    """Non-negative whole counts [d, v] as sorted CSR of int32 without stored zeros.
+
+    X is a numeric array or sparse matrix of two dimensions. Fractions are an error, or rounded to the nearest
+    whole number where `non_integer` is "round".
+    """
+    counts = sparse.csr_matrix(X)
+    if not counts.has_canonical_format:
+        counts = counts.copy()
+        counts.sum_duplicates()
+    _refuse(counts, ~np.isfinite(counts.data), "is not a finite number")
+    _refuse(counts, counts.data < 0, "is negative: entries are counts of words", "Negative values in data: ")
+    if non_integer == "round":
+        counts = counts.copy()
+        counts.data = np.rint(counts.data)
+    else:
+        hint = 'is not a whole number: entries are counts of words (non_integer="round" rounds them)'
+        _refuse(counts, counts.data != np.rint(counts.data), hint)
+    _refuse(counts, counts.data > LARGEST_COUNT, f"is larger than {LARGEST_COUNT}")
+    whole = counts.astype(np.int32)
+    whole.eliminate_zeros()
+    return whole
+
+
+def _refuse(counts: sparse.csr_matrix, bad: NDArray[np.bool_], why: str, prefix: str = "") -> None:
+    """Raise an error that names the first bad entry, if there is one."""
+    if not bad.any():
+        return
+    entry = int(np.argmax(bad))
+    row = int(np.searchsorted(counts.indptr, entry, side="right")) - 1
+    value = counts.data[entry]
+    # scikit-learn's own words for it, so that its conventions hold.
+    shown = "NaN" if np.isnan(value) else value
+    more = f" ({int(bad.sum())} such entries)" if bad.sum() > 1 else ""
+    raise InputError(f"{prefix}X[{row}, {counts.indices[entry]}] = {shown} {why}{more}")
+
+
+def is_documents(X: Any) -> bool:
+    """Whether X is a sequence of texts or token lists rather than a matrix of numbers."""
+    if isinstance(X, str):
+        return True
+    if sparse.issparse(X) or getattr(X, "ndim", 1) != 1 or not hasattr(X, "__iter__"):
+        return False
+    return any(_is_document(item) for item in X)
+
+
+def _is_document(item: Any) -> bool:
+    return isinstance(item, str) or (isinstance(item, list | tuple) and any(isinstance(t, str) for t in item))
