@@ -130,6 +130,8 @@ def test_the_automatic_max_df_spares_small_inputs(n_documents, words):
 def test_max_words_keeps_the_most_frequent_ties_alphabetically():
     texts = ["zebra zebra zebra", "bear ant", "cat ant bear"]
     assert plain(max_words=2).fit(texts).terms_ == ["ant", "zebra"]
+    tied = [f"w{n:04}" for n in range(3000)]
+    assert plain(max_words=100).fit([" ".join(reversed(tied))]).terms_ == tied[:100]
 
 
 def test_tokens_are_counted_as_they_are():
