@@ -1,5 +1,6 @@
 """load_docstrings: what is read, how it is named and cleaned, and that nothing is imported."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -191,6 +192,18 @@ def test_importing_the_package_is_light():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert run.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_garbage_collector_is_left_as_it_was(package, enabled):
+    name = package({"code.py": function("code", PROSE)})
+    before = gc.isenabled()
+    try:
+        (gc.enable if enabled else gc.disable)()
+        load_docstrings([name])
+        assert gc.isenabled() is enabled
+    finally:
+        (gc.enable if before else gc.disable)()
 
 
 @pytest.mark.slow

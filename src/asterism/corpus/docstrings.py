@@ -6,6 +6,8 @@ The source files are parsed, never imported.
 from __future__ import annotations
 
 import ast
+import contextlib
+import gc
 import importlib.util
 import re
 import sys
@@ -72,12 +74,25 @@ def load_docstrings(packages: Sequence[str] | None = None) -> Corpus:
         raise InputError(f"packages must be a list of names, not the string {packages!r}")
     roots = _default_roots() if packages is None else [_root_of(name) for name in packages]
     found: dict[str, _Docstring] = {}
-    for root in roots:
-        for docstring in _docstrings_below(root):
-            found.setdefault(docstring.id, docstring)
+    with _garbage_collector_paused():
+        for root in roots:
+            for docstring in _docstrings_below(root):
+                found.setdefault(docstring.id, docstring)
     ordered = sorted(found.values(), key=lambda docstring: docstring.id)
     kept = [ordered[i] for i in without_near_duplicates([_WORD.findall(d.text.lower()) for d in ordered])]
     return Corpus([d.text for d in kept], None, [d.id for d in kept], [d.label for d in kept])
+
+
+@contextlib.contextmanager
+def _garbage_collector_paused() -> Iterator[None]:
+    """Syntax trees hold no cycles, and looking for some in millions of nodes takes a third of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _default_roots() -> list[Path]:
