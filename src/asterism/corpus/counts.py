@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..errors import InputError
+
+logger = logging.getLogger(__name__)
 
 LARGEST_COUNT = 2**31 - 1
 
@@ -61,3 +64,21 @@ def is_documents(X: Any) -> bool:
 
 def _is_document(item: Any) -> bool:
     return isinstance(item, str) or (isinstance(item, list | tuple) and any(isinstance(t, str) for t in item))
+
+
+def over_vocabulary(counts: sparse.csr_matrix, words: list[str], wanted: list[str]) -> sparse.csr_matrix:
+    """Counts [d, len(wanted)] with the columns of the wanted words; other words are left out and logged."""
+    if words == wanted:
+        return counts
+    column = {word: v for v, word in enumerate(wanted)}
+    found = np.array([column.get(word, -1) for word in words], dtype=np.int64)
+    known = np.flatnonzero(found >= 0)
+    if not len(known):
+        raise InputError("none of the corpus's words is in the model's vocabulary")
+    if len(known) < len(words):
+        logger.warning(
+            "%d of %d words are not in the model's vocabulary", len(words) - len(known), len(words)
+        )
+    shape = (len(known), len(wanted))
+    place = sparse.csr_matrix((np.ones(len(known), np.int32), (np.arange(len(known)), found[known])), shape)
+    return sparse.csr_matrix(counts[:, known] @ place)

@@ -108,7 +108,9 @@ def mark_heaviest(weights: Array, heap: Array, marked: Array) -> None:
 
 
 @kernel
-def weigh_candidates(weights: Array, rest: Array, heap: Array, marked: Array, scale: Array, rest_of_top: Array) -> float:
+def weigh_candidates(
+    weights: Array, rest: Array, heap: Array, marked: Array, scale: Array, rest_of_top: Array
+) -> float:
     """tokens.candidate_mass, the part shared by a document's words: fills exp(ξ - max ξ) and the top bucket's
     mass; returns that bucket's total."""
     mark_heaviest(weights, heap, marked)
@@ -123,7 +125,13 @@ def weigh_candidates(weights: Array, rest: Array, heap: Array, marked: Array, sc
 
 @kernel
 def accumulate_own(
-    start: int, stop: int, table_topics: Array, table_weights: Array, scale: Array, rest_of_top: Array, cumulative: Array
+    start: int,
+    stop: int,
+    table_topics: Array,
+    table_weights: Array,
+    scale: Array,
+    rest_of_top: Array,
+    cumulative: Array,
 ) -> float:
     """tokens.candidate_mass, the own bucket of one word: fills its running sums and returns the last."""
     total = 0.0
@@ -135,7 +143,9 @@ def accumulate_own(
 
 
 @kernel
-def pick(target: float, own_total: float, n_own: int, cumulative: Array, own_topics: Array, rest_of_top: Array) -> int:
+def pick(
+    target: float, own_total: float, n_own: int, cumulative: Array, own_topics: Array, rest_of_top: Array
+) -> int:
     """tokens.draw: the topic at which the running mass passes `target`."""
     if target < own_total:
         low, high = 0, n_own - 1
@@ -158,10 +168,21 @@ def pick(target: float, own_total: float, n_own: int, cumulative: Array, own_top
 
 @kernel
 def draw_tokens(
-    first: int, last: int, words: Array, counts: Array, token_offsets: Array, stream: np.uint64,
-    table_indptr: Array, table_topics: Array, table_weights: Array,
-    top_total: float, scale: Array, rest_of_top: Array, cumulative: Array,
-    topic_counts: Array, draws: Array,
+    first: int,
+    last: int,
+    words: Array,
+    counts: Array,
+    token_offsets: Array,
+    stream: np.uint64,
+    table_indptr: Array,
+    table_topics: Array,
+    table_weights: Array,
+    top_total: float,
+    scale: Array,
+    rest_of_top: Array,
+    cumulative: Array,
+    topic_counts: Array,
+    draws: Array,
 ) -> None:
     """document.draw_tokens for entries first:last; fills n_k and the draws."""
     topic_counts[:] = 0
@@ -179,9 +200,17 @@ def draw_tokens(
 
 @kernel
 def expect_counts(
-    first: int, last: int, words: Array, counts: Array,
-    table_indptr: Array, table_topics: Array, table_weights: Array,
-    top_total: float, scale: Array, rest_of_top: Array, topic_counts: Array,
+    first: int,
+    last: int,
+    words: Array,
+    counts: Array,
+    table_indptr: Array,
+    table_topics: Array,
+    table_weights: Array,
+    top_total: float,
+    scale: Array,
+    rest_of_top: Array,
+    topic_counts: Array,
 ) -> None:
     """document.expected_counts for entries first:last."""
     topic_counts[:] = 0
@@ -253,12 +282,22 @@ def add_noisy_softmax(
             noisy[k] = weights[k] + sigma * noisy[k]
         softmax(noisy, theta)
         for k in range(weights.size):
-            out[k] += theta[k] / n_samples
+            out[k] += theta[k]
+    share = out.dtype.type(1.0 / n_samples)
+    for k in range(weights.size):
+        out[k] *= share
 
 
 @kernel
 def adagrad_step(
-    weights: Array, mean: Array, topic_counts: Array, n_tokens: int, theta: Array, tau: float, rate: float, squares: Array
+    weights: Array,
+    mean: Array,
+    topic_counts: Array,
+    n_tokens: float,
+    theta: Array,
+    tau: float,
+    rate: float,
+    squares: Array,
 ) -> float:
     """One step along document.weight_gradient; returns the mean change of a weight."""
     change = 0.0
@@ -273,7 +312,7 @@ def adagrad_step(
 
 @kernel
 def newton_step(
-    weights: Array, mean: Array, topic_counts: Array, n_tokens: int, tau: float, theta: Array, step: Array
+    weights: Array, mean: Array, topic_counts: Array, n_tokens: float, tau: float, theta: Array, step: Array
 ) -> float:
     """weights += document.newton_step(...); returns the mean change. theta and step [k] are scratch."""
     softmax(weights, theta)
@@ -301,35 +340,66 @@ def newton_step(
 
 @kernel
 def sample_documents(
-    first: int, last: int, indptr: Array, words: Array, counts: Array, token_offsets: Array, streams: Array,
-    table_indptr: Array, table_topics: Array, table_weights: Array, rest: Array,
-    embedding: Array, embedding_by_dim: Array, gain: Array, tau: float,
-    n_top: int, n_samples: int, rate: float, max_steps: int, tol: float,
-    draws: Array, gammas: Array, xis: Array, steps: Array,
+    first: int,
+    last: int,
+    indptr: Array,
+    words: Array,
+    counts: Array,
+    token_offsets: Array,
+    streams: Array,
+    table_indptr: Array,
+    table_topics: Array,
+    table_weights: Array,
+    rest: Array,
+    embedding: Array,
+    embedding_by_dim: Array,
+    gain: Array,
+    tau: float,
+    n_top: int,
+    n_samples: int,
+    rate: float,
+    max_steps: int,
+    tol: float,
+    draws: Array,
+    gammas: Array,
+    xis: Array,
+    steps: Array,
 ) -> None:
     """document.sample_document for documents first:last of a batch."""
     n_topics, n_dims = embedding.shape
     scale, rest_of_top, mean, noisy, theta, softmaxes, squares = np.empty((7, n_topics), embedding.dtype)
-    topic_counts = np.empty(n_topics, np.int64)
+    topic_counts = np.empty(n_topics, embedding.dtype)
     cumulative = np.empty(n_topics)
     heap, marked = np.empty(min(n_top, n_topics), np.int32), np.empty(n_topics, np.bool_)
     moment = np.empty(n_dims, embedding.dtype)
-    sigma = tau**-0.5
+    sigma = embedding.dtype.type(tau**-0.5)
     for d in range(first, last):
         weights, gamma = xis[d], gammas[d]
         weights[:] = 0
         gamma[:] = 0
         squares[:] = ADAGRAD_FLOOR
         start, stop = indptr[d], indptr[d + 1]
-        n_tokens = token_offsets[stop] - token_offsets[start]
+        n_tokens = embedding.dtype.type(token_offsets[stop] - token_offsets[start])
         draw_stream, noise_stream = substream(streams[d], DRAWS), substream(streams[d], NOISE)
         steps[d] = 0
         while n_tokens > 0 and steps[d] < max_steps:
             top_total = weigh_candidates(weights, rest, heap, marked, scale, rest_of_top)
             draw_tokens(
-                start, stop, words, counts, token_offsets, substream(draw_stream, steps[d]),
-                table_indptr, table_topics, table_weights,
-                top_total, scale, rest_of_top, cumulative, topic_counts, draws,
+                start,
+                stop,
+                words,
+                counts,
+                token_offsets,
+                substream(draw_stream, steps[d]),
+                table_indptr,
+                table_topics,
+                table_weights,
+                top_total,
+                scale,
+                rest_of_top,
+                cumulative,
+                topic_counts,
+                draws,
             )
             prior_mean(embedding_by_dim, gamma, mean)
             noise_step = substream(noise_stream, steps[d])
@@ -343,15 +413,27 @@ def sample_documents(
 
 @kernel
 def infer_documents(
-    first: int, last: int, indptr: Array, words: Array, counts: Array, token_offsets: Array,
-    table_indptr: Array, table_topics: Array, table_weights: Array, rest: Array,
-    embedding: Array, embedding_by_dim: Array, gain: Array, tau: float, n_top: int,
-    gammas: Array, xis: Array,
+    first: int,
+    last: int,
+    indptr: Array,
+    words: Array,
+    counts: Array,
+    token_offsets: Array,
+    table_indptr: Array,
+    table_topics: Array,
+    table_weights: Array,
+    rest: Array,
+    embedding: Array,
+    embedding_by_dim: Array,
+    gain: Array,
+    tau: float,
+    n_top: int,
+    gammas: Array,
+    xis: Array,
 ) -> None:
     """document.infer_document for documents first:last of a batch."""
     n_topics, n_dims = embedding.shape
-    scale, rest_of_top, mean, theta, step = np.empty((5, n_topics), embedding.dtype)
-    topic_counts = np.empty(n_topics)
+    scale, rest_of_top, mean, theta, step, topic_counts = np.empty((6, n_topics), embedding.dtype)
     heap, marked = np.empty(min(n_top, n_topics), np.int32), np.empty(n_topics, np.bool_)
     moment = np.empty(n_dims, embedding.dtype)
     for d in range(first, last):
@@ -359,14 +441,23 @@ def infer_documents(
         weights[:] = 0
         gamma[:] = 0
         start, stop = indptr[d], indptr[d + 1]
-        n_tokens = token_offsets[stop] - token_offsets[start]
+        n_tokens = embedding.dtype.type(token_offsets[stop] - token_offsets[start])
         if n_tokens == 0:
             continue
         for _ in range(INFER_ROUNDS):
             top_total = weigh_candidates(weights, rest, heap, marked, scale, rest_of_top)
             expect_counts(
-                start, stop, words, counts, table_indptr, table_topics, table_weights,
-                top_total, scale, rest_of_top, topic_counts,
+                start,
+                stop,
+                words,
+                counts,
+                table_indptr,
+                table_topics,
+                table_weights,
+                top_total,
+                scale,
+                rest_of_top,
+                topic_counts,
             )
             prior_mean(embedding_by_dim, gamma, mean)
             change = newton_step(weights, mean, topic_counts, n_tokens, tau, theta, step)
@@ -377,8 +468,18 @@ def infer_documents(
 
 @kernel
 def score_documents(
-    first: int, last: int, indptr: Array, words: Array, counts: Array, xis: Array,
-    word_indptr: Array, word_topics: Array, word_counts: Array, topic_total: Array, beta: float, out: Array,
+    first: int,
+    last: int,
+    indptr: Array,
+    words: Array,
+    counts: Array,
+    xis: Array,
+    word_indptr: Array,
+    word_topics: Array,
+    word_counts: Array,
+    topic_total: Array,
+    beta: float,
+    out: Array,
 ) -> None:
     """words.log_likelihood for documents first:last: λ = β + counts, so each word needs its own topics only."""
     share = np.empty(xis.shape[1])

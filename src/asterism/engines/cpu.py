@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from ..model import random, words
 from ..model.state import Batch, Documents, Floats, LocalSettings, Statistics, Topics, count_draws
@@ -40,6 +40,7 @@ class CpuEngine:
         self.settings = settings
         self.n_threads = n_threads
         self.dtype = np.dtype(dtype)
+        self._blas = ThreadpoolController()
 
     def prepare(self, topics: Topics) -> CpuTopics:
         table = words.draw_table(topics, self._kept_for_drawing(topics.word_topic))
@@ -91,7 +92,9 @@ class CpuEngine:
     def _kept_for_drawing(self, word_topic: sparse.csr_matrix) -> NDArray[np.bool_]:
         """words.kept_for_drawing, without sorting."""
         in_word = np.empty(word_topic.nnz, dtype=np.bool_)
-        kernels.keep_largest_in_rows(word_topic.indptr, word_topic.data, self.settings.topics_per_word, in_word)
+        kernels.keep_largest_in_rows(
+            word_topic.indptr, word_topic.data, self.settings.topics_per_word, in_word
+        )
         positions = sparse.csr_matrix((np.arange(word_topic.nnz), word_topic.indices, word_topic.indptr))
         positions = positions.tocsc()
         in_topic = np.empty_like(in_word)
@@ -108,13 +111,14 @@ class CpuEngine:
             result[first:last] = weights[:, first:last].astype(np.float64).T @ gamma
 
         # Bits of a product can depend on how many threads share it: BLAS gets one, blocks run side by side.
-        with threadpool_limits(1, user_api="blas"):
+        with self._blas.limit(limits=1, user_api="blas"):
             self._over_blocks(len(result), TOPICS_A_BLOCK, block)
         return result
 
     def _empty_documents(self, topics: Topics, batch: Batch) -> Documents:
         return Documents(
-            np.empty((len(batch), topics.n_dims), self.dtype), np.empty((len(batch), topics.n_topics), self.dtype)
+            np.empty((len(batch), topics.n_dims), self.dtype),
+            np.empty((len(batch), topics.n_topics), self.dtype),
         )
 
     def _over_blocks(self, n: int, size: int, work: Callable[..., None], *arguments: Any) -> None:

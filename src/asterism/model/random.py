@@ -66,6 +66,8 @@ def seed_of(random_state: Any) -> int:
     if random_state is None:
         return int(np.random.default_rng().integers(2**63))
     if isinstance(random_state, np.random.RandomState | np.random.Generator):
-        draw = random_state.integers if isinstance(random_state, np.random.Generator) else random_state.randint
+        draw = (
+            random_state.integers if isinstance(random_state, np.random.Generator) else random_state.randint
+        )
         return int(draw(2**31 - 1))
     return int(random_state) % 2**63

@@ -35,9 +35,9 @@ class LocalSettings:
     words_per_topic: int  # V_s: words of a topic kept for drawing
     topics_per_word: int  # s: topics that every word keeps for drawing
     n_samples: int = 1  # T: Monte-Carlo samples of the gradient
-    rate: float = 1.0  # Adagrad's first step
-    max_steps: int = 20  # rounds of token, embedding and weight updates
-    tol: float = 0.01  # ... or until the mean change of a topic weight is below this
+    rate: float = 0.5  # Adagrad's first step
+    max_steps: int = 50  # rounds of token, embedding and weight updates
+    tol: float = 0.1  # ... or until the mean change of a topic weight is below this
 
 
 @dataclass(frozen=True)

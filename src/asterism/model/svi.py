@@ -16,28 +16,26 @@ START_SPREAD = 1.0
 START_VARIANCE = 0.01
 
 
-def start(
-    counts: sparse.csr_matrix, n_topics: int, n_dims: int, priors: Priors, words_each: int, seed: int
-) -> Topics:
-    """Random embeddings; every topic's words are those of a few random documents, so that topics differ."""
+def start(counts: sparse.csr_matrix, n_topics: int, n_dims: int, priors: Priors, seed: int) -> Topics:
+    """Random embeddings; each topic starts with the words of its random share of the documents.
+
+    A topic never draws a word it has not counted where exp(ψ(β)) is zero, so the start must give every topic
+    a broad part of the vocabulary; a share of the corpus does, and stays sparse at any K.
+    """
     streams = random.stream(seed, random.START, np.arange(n_topics))
     embedding = START_SPREAD * random.normals(streams, n_dims)
     embedding_cov = START_VARIANCE * np.eye(n_dims)
     document_cov = optimal_document_cov(embedding, embedding_cov, priors)
-    return Topics(embedding, embedding_cov, document_cov, _words_of_documents(counts, n_topics, words_each, seed), priors)
+    word_topic = sparse.csr_matrix((_deal_documents(counts.shape[0], n_topics, seed) @ counts).T)
+    return Topics(embedding, embedding_cov, document_cov, word_topic.astype(np.float64), priors)
 
 
-def _words_of_documents(counts: sparse.csr_matrix, n_topics: int, words_each: int, seed: int) -> sparse.csr_matrix:
-    """Counts [v, k] of enough random documents that each topic has about `words_each` tokens."""
-    n_documents = counts.shape[0]
-    length = max(1.0, counts.sum() / max(1, n_documents))
-    each = max(1, round(words_each / length))
-    choice = random.bits(random.stream(seed, random.START, random.SHUFFLE), np.arange(n_topics * each))
-    documents = (choice % np.uint64(n_documents)).astype(np.int64)
-    of_topic = sparse.csr_matrix(
-        (np.ones(len(documents)), (np.repeat(np.arange(n_topics), each), documents)), (n_topics, n_documents)
-    )
-    return sparse.csr_matrix((of_topic @ counts).T).astype(np.float64)
+def _deal_documents(n_documents: int, n_topics: int, seed: int) -> sparse.csr_matrix:
+    """Documents dealt to topics at random like cards [k, d]; again from the start if there are too few."""
+    order = random.permutation(n_documents, seed, random.SHUFFLE)
+    card = np.arange(max(n_documents, n_topics))
+    dealt = (np.ones(len(card)), (card % n_topics, order[card % n_documents]))
+    return sparse.csr_matrix(dealt, shape=(n_topics, n_documents))
 
 
 def step_size(iteration: int, offset: float, exponent: float) -> float:

@@ -23,12 +23,9 @@ def optimal_document_cov(embedding: Floats, embedding_cov: Floats, priors: Prior
     return np.linalg.inv(priors.rho * np.eye(len(embedding_cov)) + priors.tau * second_moment)
 
 
-def weight_correlation(embedding: Floats, priors: Priors, topic: int, others: Floats | slice) -> Floats:
-    """Correlation of η_k with each of the others' under the covariance U U'/ρ + I/τ.
-
-    `others` selects rows of U; a topic's correlation with itself is left to the caller.
-    """
-    rows = embedding[others]
-    variance = np.einsum("km,km->k", rows, rows) / priors.rho + 1 / priors.tau
-    own = embedding[topic] @ embedding[topic] / priors.rho + 1 / priors.tau
-    return np.asarray(rows @ embedding[topic] / priors.rho / np.sqrt(variance * own))
+def weight_correlation(embedding: Floats, priors: Priors, topic: int) -> Floats:
+    """Correlation of η_topic with every topic's weight [k], from the model's covariance U U'/ρ + I/τ."""
+    variance = np.einsum("km,km->k", embedding, embedding) / priors.rho + 1 / priors.tau
+    covariance = embedding @ embedding[topic] / priors.rho
+    covariance[topic] = variance[topic]
+    return np.asarray(covariance / np.sqrt(variance * variance[topic]))

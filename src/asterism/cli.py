@@ -1,0 +1,316 @@
+"""The command line: parse, call the public API, print."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .errors import AsterismError, InputError
+
+if TYPE_CHECKING:
+    from .corpus import Corpus
+    from .estimator import TopicEmbeddingModel
+
+app = typer.Typer(
+    help="Find correlated topics in text collections and explore them.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class Inference(str, Enum):
+    svi = "svi"
+
+
+class EngineName(str, Enum):
+    auto = "auto"
+    cpu = "cpu"
+    reference = "reference"
+
+
+class NonInteger(str, Enum):
+    error = "error"
+    round = "round"
+
+
+Model = Annotated[Path, typer.Argument(help="Folder of a saved model.", show_default=False)]
+Source = Annotated[
+    str,
+    typer.Argument(
+        help="Documents: .txt (one a line), .jsonl with a text field, or a UCI docword file; also .gz.",
+        show_default=False,
+    ),
+]
+TextField = Annotated[str, typer.Option(help="Name of the text in each JSON line.")]
+VocabularyFile = Annotated[
+    Path | None, typer.Option(help="Words of a docword file, if not found beside it.", show_default=False)
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+def _option(description: str, *names: str, panel: str | None = None, show_default: bool = True) -> Any:
+    return typer.Option(*names, help=description, rich_help_panel=panel, show_default=show_default)
+
+
+TEXT, PRIORS, SPARSITY, SVI = "Text", "Priors", "Sparsity (the paper's K_s, V_s, s)", "Stochastic inference"
+
+
+@app.command()
+def demo(
+    topics: Annotated[int, _option("Number of topics.", "--topics", "-k")] = 50,
+    dims: Annotated[int, _option("Dimension of the vectors.")] = 20,
+    seed: Annotated[int, _option("Seed of all random numbers.")] = 0,
+    out: Annotated[Path, _option("Folder for the model.", "--out", "-o")] = Path("asterism-demo"),
+) -> None:
+    """Learn topics from the docstrings of Python and its scientific libraries, and show them."""
+    from . import display
+    from .demo import run_demo
+
+    display.show_demo(run_demo(topics, dims, seed, out))
+
+
+@app.command()
+def fit(
+    source: Source,
+    topics: Annotated[int, _option("Number of topics K.", "--topics", "-k")],
+    out: Annotated[Path, _option("Folder for the model.", "--out", "-o")],
+    text_field: TextField = "text",
+    vocabulary: VocabularyFile = None,
+    dims: Annotated[int, _option("Dimension M of the vectors.")] = 50,
+    inference: Annotated[Inference, _option("How to learn.")] = Inference.svi,
+    engine: Annotated[EngineName, _option("Who computes.")] = EngineName.auto,
+    threads: Annotated[int | None, _option("Threads; all cores by default.", show_default=False)] = None,
+    max_sweeps: Annotated[int, _option("Passes over the documents at most.")] = 20,
+    tol: Annotated[float, _option("Stop when the held-out log-likelihood per token changes by less.")] = 1e-3,
+    evaluate_every: Annotated[int, _option("Sweeps between two evaluations.")] = 1,
+    validation_fraction: Annotated[float, _option("Share of documents held out for that.")] = 0.05,
+    batch_size: Annotated[int, _option("Documents a minibatch.")] = 512,
+    seed: Annotated[int, _option("Seed of all random numbers.")] = 0,
+    quiet: Annotated[bool, _option("No progress bar.", "--quiet", "-q")] = False,
+    as_json: Json = False,
+    language: Annotated[str, _option("Language of stop words and stemmer.", panel=TEXT)] = "english",
+    stop_words: Annotated[bool, _option("Remove the language's stop words.", panel=TEXT)] = True,
+    stem: Annotated[bool, _option("Merge the forms of a word.", panel=TEXT)] = True,
+    min_df: Annotated[
+        str, _option("Fewest documents a word is in: a number, a share such as 0.01, or auto.", panel=TEXT)
+    ] = "auto",
+    max_df: Annotated[str, _option("Most documents a word is in: the same.", panel=TEXT)] = "auto",
+    max_words: Annotated[
+        int | None, _option("Size of the vocabulary; all words by default.", panel=TEXT, show_default=False)
+    ] = None,
+    non_integer: Annotated[NonInteger, _option("Fractional counts.", panel=TEXT)] = NonInteger.error,
+    alpha: Annotated[float, _option("Precision of topic embeddings.", panel=PRIORS)] = 0.1,
+    rho: Annotated[float, _option("Precision of document embeddings.", panel=PRIORS)] = 0.1,
+    tau: Annotated[float, _option("Precision of topic weights.", panel=PRIORS)] = 1.0,
+    beta: Annotated[
+        float | None, _option("Dirichlet prior of words; 1/K by default.", panel=PRIORS, show_default=False)
+    ] = None,
+    topics_per_document: Annotated[int, _option("K_s.", panel=SPARSITY)] = 50,
+    words_per_topic: Annotated[int, _option("V_s.", panel=SPARSITY)] = 100,
+    topics_per_word: Annotated[int, _option("s.", panel=SPARSITY)] = 10,
+    samples: Annotated[int, _option("Monte-Carlo samples T of a gradient.", panel=SVI)] = 1,
+    local_rate: Annotated[float, _option("Adagrad's rate.", panel=SVI)] = 0.5,
+    max_local_steps: Annotated[int, _option("Rounds a document at most.", panel=SVI)] = 50,
+    local_tol: Annotated[float, _option("... or until its topic weights change less.", panel=SVI)] = 0.1,
+    step_offset: Annotated[float, _option("Step t has size (offset + t)^-exponent.", panel=SVI)] = 1.0,
+    step_exponent: Annotated[float, _option("See --step-offset.", panel=SVI)] = 0.9,
+) -> None:
+    """Learn topics from documents and save the model."""
+    from . import display
+    from .corpus import TextPipeline
+    from .estimator import TopicEmbeddingModel
+    from .persist import check_target
+
+    check_writable(check_target(out))
+    pipeline = TextPipeline(
+        language=language,
+        stop_words="auto" if stop_words else None,
+        stem=stem,
+        min_df=_frequency(min_df, "--min-df"),
+        max_df=_frequency(max_df, "--max-df"),
+        max_words=max_words,
+    )
+    corpus = _read(source, text_field, vocabulary)
+    model = TopicEmbeddingModel(
+        topics,
+        dims,
+        inference=inference.value,
+        engine=engine.value,
+        n_threads=threads,
+        max_sweeps=max_sweeps,
+        tol=tol,
+        evaluate_every=evaluate_every,
+        validation_fraction=validation_fraction,
+        batch_size=batch_size,
+        alpha=alpha,
+        rho=rho,
+        tau=tau,
+        beta=beta,
+        topics_per_document=topics_per_document,
+        words_per_topic=words_per_topic,
+        topics_per_word=topics_per_word,
+        n_samples=samples,
+        local_rate=local_rate,
+        max_local_steps=max_local_steps,
+        local_tol=local_tol,
+        step_offset=step_offset,
+        step_exponent=step_exponent,
+        vocabulary=corpus.vocabulary,
+        text_pipeline=pipeline,
+        non_integer=non_integer.value,
+        random_state=seed,
+        verbose=not quiet,
+    )
+    model.fit(corpus.documents)
+    saved = model.save(out)
+    display.show_fit(model, saved, as_json)
+
+
+@app.command()
+def topics(
+    model: Model,
+    words: Annotated[int, _option("Words a topic.", "--words", "-n")] = 10,
+    limit: Annotated[int | None, _option("Largest topics only.", show_default=False)] = None,
+    as_json: Json = False,
+) -> None:
+    """List the topics, largest first: share of tokens and top words."""
+    from . import display
+
+    display.show_topics(_load(model), words, limit, as_json)
+
+
+@app.command()
+def correlated(
+    model: Model,
+    topic: Annotated[int, typer.Argument(help="Number of the topic.", show_default=False)],
+    n: Annotated[int, _option("How many topics.", "-n")] = 10,
+    as_json: Json = False,
+) -> None:
+    """List the topics that occur most with a topic."""
+    from . import display
+
+    display.show_correlated(_load(model), topic, n, as_json)
+
+
+@app.command()
+def embed(
+    model: Model,
+    source: Source,
+    out: Annotated[Path, _option("File to write: .npy, .csv or .jsonl.", "--out", "-o")],
+    text_field: TextField = "text",
+    vocabulary: VocabularyFile = None,
+) -> None:
+    """Write a vector for every document, in the documents' order."""
+    from .corpus.vectors import check_vector_file, write_vectors
+
+    check_vector_file(out)
+    loaded = _load(model)
+    corpus = _read(source, text_field, vocabulary)
+    vectors = loaded.transform(_documents_for(loaded, corpus))
+    write_vectors(out, corpus.ids, vectors)
+    typer.echo(f"{len(vectors):,} vectors of {vectors.shape[1]} dimensions written to {out}", err=True)
+
+
+@app.command()
+def evaluate(
+    model: Model,
+    source: Source,
+    text_field: TextField = "text",
+    vocabulary: VocabularyFile = None,
+    as_json: Json = False,
+) -> None:
+    """Held-out perplexity of documents, by document completion."""
+    from . import display
+
+    loaded = _load(model)
+    corpus = _read(source, text_field, vocabulary)
+    display.show_score(loaded.score(_documents_for(loaded, corpus)), len(corpus), as_json)
+
+
+@app.command()
+def info(model: Model, as_json: Json = False) -> None:
+    """What a model is and how it was trained."""
+    from . import display
+
+    display.show_info(_load(model), as_json)
+
+
+@app.callback(invoke_without_command=True)
+def options(
+    version: Annotated[bool, _option("Print the version.", "--version")] = False,
+    verbose: Annotated[bool, _option("Log what happens.", "--verbose", "-v")] = False,
+) -> None:
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s: %(message)s"
+    )
+    if version:
+        from . import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Entry point: what the user can mend is one line and exit code 2."""
+    try:
+        app()
+    except AsterismError as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(": ".join(str(part) for part in (error.filename, error.strerror) if part) or str(error))
+
+
+def _fail(message: str) -> None:
+    print(f"asterism: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+def check_writable(target: Path) -> None:
+    """Refuse before the work what would fail after it."""
+    from tempfile import TemporaryDirectory
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent):
+        pass
+
+
+def _load(folder: Path) -> TopicEmbeddingModel:
+    from .estimator import TopicEmbeddingModel
+
+    return TopicEmbeddingModel.load(folder)
+
+
+def _read(source: str, text_field: str, vocabulary: Path | None) -> Corpus:
+    from .corpus import open_corpus
+
+    corpus = open_corpus(source, text_field=text_field, vocabulary=vocabulary)
+    if not len(corpus):
+        raise InputError(f"{source} holds no documents")
+    return corpus
+
+
+def _documents_for(model: TopicEmbeddingModel, corpus: Corpus) -> Any:
+    """The corpus in the form the model was trained on."""
+    from .corpus.counts import over_vocabulary
+
+    if corpus.vocabulary is None:
+        return corpus.documents
+    if model.text_pipeline_ is not None:
+        raise InputError("this model was trained on texts; it cannot read counts of words")
+    return over_vocabulary(corpus.documents, corpus.vocabulary, list(model.vocabulary_))
+
+
+def _frequency(value: str, option: str) -> str | float:
+    if value == "auto":
+        return value
+    try:
+        return float(value) if "." in value else int(value)
+    except ValueError:
+        raise InputError(f"{option} {value} is neither a number nor auto") from None

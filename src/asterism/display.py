@@ -1,0 +1,140 @@
+"""What the command line prints: tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from .demo import Demonstration
+    from .estimator import TopicEmbeddingModel
+
+SHOWN_TOPICS = 15
+
+
+def show_topics(model: TopicEmbeddingModel, n_words: int, limit: int | None, as_json: bool) -> None:
+    """Topics by share of tokens, largest first."""
+    order = np.argsort(-model.topic_shares_, kind="stable")[:limit]
+    if as_json:
+        _print_json([_topic_record(model, int(k), n_words) for k in order])
+        return
+    table = Table("topic", "tokens", "top words", title=f"{len(order)} of {len(model.topic_shares_)} topics")
+    for k in order:
+        table.add_row(str(k), f"{model.topic_shares_[k]:.2%}", _words(model, int(k), n_words))
+    Console().print(table)
+
+
+def show_correlated(model: TopicEmbeddingModel, topic: int, n: int, as_json: bool) -> None:
+    """The topics most correlated with one."""
+    found = model.correlated(topic, n)
+    if as_json:
+        records = [{**_topic_record(model, k, 10), "correlation": value} for k, value in found]
+        _print_json({"topic": topic, "correlated": records})
+        return
+    table = Table("topic", "correlation", "top words", title=f"topic {topic}: {_words(model, topic, 6)}")
+    for k, value in found:
+        table.add_row(str(k), f"{value:+.2f}", _words(model, k, 8))
+    Console().print(table)
+
+
+def show_fit(model: TopicEmbeddingModel, folder: Path, as_json: bool) -> None:
+    """How training ended and where the model is."""
+    if as_json:
+        _print_json({**_description(model), "folder": str(folder)})
+        return
+    end = "settled" if model.converged_ else "stopped"
+    score = _last_score(model)
+    heldout = "" if score is None else f", held-out perplexity {math.exp(-score):,.0f}"
+    Console().print(f"{end} after {model.n_sweeps_} sweeps{heldout}; saved to {folder}", highlight=False)
+
+
+def show_score(score: float, n_documents: int, as_json: bool) -> None:
+    """Document-completion perplexity."""
+    perplexity = math.exp(-score)
+    if as_json:
+        _print_json({"documents": n_documents, "log_likelihood_per_token": score, "perplexity": perplexity})
+        return
+    Console().print(
+        f"perplexity {perplexity:,.1f} (document completion, {n_documents:,} documents, "
+        f"log-likelihood per token {score:.4f})",
+        highlight=False,
+    )
+
+
+def show_info(model: TopicEmbeddingModel, as_json: bool) -> None:
+    """Sizes, settings and training."""
+    description = _description(model)
+    if as_json:
+        _print_json(description)
+        return
+    table = Table(show_header=False)
+    for name, value in description.items():
+        shown = ", ".join(f"{k}={v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
+        table.add_row(name.replace("_", " "), shown)
+    Console().print(table)
+
+
+def show_demo(demonstration: Demonstration) -> None:
+    """Everything the demonstration found."""
+    model, console = demonstration.model, Console()
+    n_topics = len(model.topic_shares_)
+    console.print(
+        f"\n{demonstration.n_documents:,} docstrings of Python and its scientific libraries, "
+        f"{len(model.vocabulary_):,} words, {n_topics} topics, vectors of {model.n_dims} dimensions\n",
+        highlight=False,
+    )
+    show_topics(model, 8, SHOWN_TOPICS, as_json=False)
+    for topic in np.argsort(-model.topic_shares_, kind="stable")[:3]:
+        show_correlated(model, int(topic), 4, as_json=False)
+    console.print(
+        f"perplexity of {demonstration.n_test:,} documents not used in training: "
+        f"{demonstration.perplexity:,.0f} (document completion)\n"
+        f"model saved to {demonstration.folder}; now try\n"
+        f"  asterism topics {demonstration.folder}\n"
+        f"  asterism correlated {demonstration.folder} 0",
+        highlight=False,
+    )
+
+
+def _description(model: TopicEmbeddingModel) -> dict[str, Any]:
+    score = _last_score(model)
+    parameters = {
+        k: v for k, v in model.get_params(deep=False).items() if k not in ("vocabulary", "text_pipeline")
+    }
+    return {
+        "topics": model.state_.n_topics,
+        "dimensions": model.state_.n_dims,
+        "words": model.state_.n_words,
+        "input": "counts" if model.text_pipeline_ is None else model.text_pipeline_.input_,
+        "sweeps": model.n_sweeps_,
+        "converged": model.converged_,
+        "heldout_perplexity": None if score is None else math.exp(-score),
+        "seconds": model.history_[-1]["seconds"] if model.history_ else None,
+        "priors": vars(model.state_.priors),
+        "parameters": parameters,
+    }
+
+
+def _last_score(model: TopicEmbeddingModel) -> float | None:
+    scores = [record["heldout_score"] for record in model.history_ if record["heldout_score"] is not None]
+    return scores[-1] if scores else None
+
+
+def _topic_record(model: TopicEmbeddingModel, topic: int, n_words: int) -> dict[str, Any]:
+    words = [{"word": word, "probability": p} for word, p in model.top_words(topic, n_words)]
+    return {"topic": topic, "token_share": float(model.topic_shares_[topic]), "words": words}
+
+
+def _words(model: TopicEmbeddingModel, topic: int, n: int) -> str:
+    return " ".join(word for word, _ in model.top_words(topic, n))
+
+
+def _print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=1))

@@ -1,0 +1,420 @@
+"""TopicEmbeddingModel: a scikit-learn transformer. It stores, validates, delegates; the formulas are elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse, special
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from . import persist
+from .corpus.counts import checked_counts, is_documents
+from .corpus.text import TextPipeline
+from .engines import Engine, select_engine
+from .errors import InputError
+from .evaluation.completion import Completion, completion_score, split_tokens
+from .model import random, svi
+from .model.state import Batch, Documents, Floats, LocalSettings, Priors, Topics
+from .model.topics import weight_correlation
+from .parameters import check_parameters
+from .progress import progress_bar
+from .training import TrainingSettings, learn_batch, train
+
+logger = logging.getLogger(__name__)
+
+MOST_HELDOUT, FEWEST_HELDOUT = 1000, 20
+DOCUMENTS_A_BATCH = 512
+
+
+class WordProbability(NamedTuple):
+    word: str
+    probability: float
+
+
+class CorrelatedTopic(NamedTuple):
+    topic: int
+    correlation: float
+
+
+class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Correlated topics: every topic and every document gets a vector in one space.
+
+    Input `X` is any of: raw texts (a list, Series or array of strings), lists of tokens, or counts of words
+    [documents, words] as a scipy sparse matrix, array or DataFrame. `y` is ignored everywhere.
+
+    Parameters
+    ----------
+    n_topics : number of topics K, at least 2.
+    n_dims : dimension M of the vectors.
+    inference : "svi", stochastic variational inference as in the paper.
+    engine : "auto", "cpu" (compiled, all cores) or "reference" (NumPy, slow).
+    n_threads : threads; None is one a core. The result does not depend on it.
+    max_sweeps, tol, evaluate_every : training ends after `max_sweeps` passes over the documents, or when the
+        held-out log-likelihood per token changes by less than `tol` between evaluations, one every
+        `evaluate_every` sweeps.
+    validation_fraction : share of the documents (at most 1,000) that is held out of `fit` for that; where it
+        gives fewer than 20 documents none is held out and all `max_sweeps` are done.
+    batch_size : documents a minibatch.
+    alpha, rho, tau, beta : the model's priors (docs/notation.md); beta=None is 1/n_topics.
+    topics_per_document, words_per_topic, topics_per_word : the paper's K_s, V_s and s, which bound the
+        candidate topics of a token.
+    n_samples, local_rate, max_local_steps, local_tol : the paper's T, Adagrad's rate, and the end of a
+        document's inner loop: after so many rounds or when its topic weights change less on average.
+    step_offset, step_exponent : the step size of batch t = 0, 1, ... is (step_offset + t) ** -step_exponent.
+    total_documents : size of the stream for `partial_fit`; None is what has been seen so far.
+    vocabulary : the words of the columns where X are counts; a DataFrame's column names by default.
+    text_pipeline : how texts become counts, a `TextPipeline`; None is its defaults.
+    non_integer : "error", or "round" fractional counts to the nearest whole number.
+    random_state : int, generator or None. With an int, results repeat to the last bit.
+    verbose : show a progress bar on standard error.
+
+    Attributes
+    ----------
+    topic_embeddings_ : vectors of the topics [n_topics, n_dims].
+    topic_word_ : probabilities of words in topics, sparse [n_topics, n_words]; rows sum to 1. The prior's
+        smoothing is left out here and added where likelihoods are computed.
+    topic_shares_ : share of all tokens in each topic.
+    vocabulary_ : the words, as they are to be shown.
+    history_ : one dict a sweep: seconds, documents_per_second, heldout_score, ...
+    n_sweeps_, converged_ : how training ended.
+    text_pipeline_ : the fitted pipeline where the input were texts or tokens, else None.
+    state_ : everything that is known of the topics (`asterism.model.state.Topics`).
+    """
+
+    def __init__(
+        self,
+        n_topics: int = 100,
+        n_dims: int = 50,
+        *,
+        inference: str = "svi",
+        engine: str = "auto",
+        n_threads: int | None = None,
+        max_sweeps: int = 20,
+        tol: float = 1e-3,
+        evaluate_every: int = 1,
+        validation_fraction: float = 0.05,
+        batch_size: int = 512,
+        alpha: float = 0.1,
+        rho: float = 0.1,
+        tau: float = 1.0,
+        beta: float | None = None,
+        topics_per_document: int = 50,
+        words_per_topic: int = 100,
+        topics_per_word: int = 10,
+        n_samples: int = 1,
+        local_rate: float = 0.5,
+        max_local_steps: int = 50,
+        local_tol: float = 0.1,
+        step_offset: float = 1.0,
+        step_exponent: float = 0.9,
+        total_documents: int | None = None,
+        vocabulary: Any = None,
+        text_pipeline: TextPipeline | None = None,
+        non_integer: str = "error",
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_topics = n_topics
+        self.n_dims = n_dims
+        self.inference = inference
+        self.engine = engine
+        self.n_threads = n_threads
+        self.max_sweeps = max_sweeps
+        self.tol = tol
+        self.evaluate_every = evaluate_every
+        self.validation_fraction = validation_fraction
+        self.batch_size = batch_size
+        self.alpha = alpha
+        self.rho = rho
+        self.tau = tau
+        self.beta = beta
+        self.topics_per_document = topics_per_document
+        self.words_per_topic = words_per_topic
+        self.topics_per_word = topics_per_word
+        self.n_samples = n_samples
+        self.local_rate = local_rate
+        self.max_local_steps = max_local_steps
+        self.local_tol = local_tol
+        self.step_offset = step_offset
+        self.step_exponent = step_exponent
+        self.total_documents = total_documents
+        self.vocabulary = vocabulary
+        self.text_pipeline = text_pipeline
+        self.non_integer = non_integer
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # --- learning -------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> TopicEmbeddingModel:
+        """Learn topics from documents."""
+        check_parameters(self)
+        counts = self._first_counts(X)
+        self._begin(counts)
+        heldout, rows = self._hold_out(counts)
+        with progress_bar(self.verbose) as report:
+            trained = train(
+                self.state_, counts[rows], heldout, self._engine(), self._training(), self._seed, report
+            )
+        self.state_ = trained.topics
+        self.history_ = [asdict(record) for record in trained.history]
+        self.n_sweeps_, self.converged_ = len(trained.history), trained.converged
+        self._n_batches, self._n_documents = trained.iteration, counts.shape[0]
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> TopicEmbeddingModel:
+        """Learn from more documents, each seen once; the first call fixes the vocabulary.
+
+        Goes on from where `fit`, `load` or the last call left off. Words not in the vocabulary are ignored.
+        """
+        check_parameters(self)
+        if hasattr(self, "state_"):
+            counts = self._counts(X)
+        else:
+            counts = self._first_counts(X)
+            self._begin(counts)
+        engine, settings = self._engine(), self._training()
+        for first in range(0, counts.shape[0], settings.batch_size):
+            rows = counts[first : first + settings.batch_size]
+            batch = Batch.of(rows, first_document=self._n_documents)
+            total = max(self.total_documents or 0, self._n_documents + len(batch))
+            self.state_, _ = learn_batch(
+                self.state_, batch, engine, total, self._n_batches, settings, self._seed, self.n_sweeps_
+            )
+            self._n_batches += 1
+            self._n_documents += len(batch)
+        self._serving = {}
+        return self
+
+    # --- documents --------------------------------------------------------------------------------------------
+
+    def transform(self, X: Any) -> NDArray[np.float32]:
+        """Document embeddings [n_documents, n_dims].
+
+        Row i is document i. A document's vector does not depend on the others, and is the prior mean, zero,
+        where the document is empty or has no known word.
+        """
+        check_is_fitted(self)
+        counts = self._counts(X)
+        result = np.empty((counts.shape[0], self.state_.n_dims), dtype=np.float32)
+        for rows, documents in self._inferred(counts):
+            result[rows] = documents.embedding
+        return result
+
+    def topic_proportions(self, X: Any, top: int | None = None) -> Any:
+        """Shares of topics in documents [n_documents, n_topics]; rows sum to 1.
+
+        With `top`, a sparse matrix of each document's `top` largest shares as they are.
+        """
+        check_is_fitted(self)
+        blocks = []
+        for _, documents in self._inferred(self._counts(X)):
+            shares = special.softmax(documents.weights, axis=1)
+            blocks.append(shares if top is None else _largest_in_rows(shares, top))
+        return np.concatenate(blocks) if top is None else sparse.vstack(blocks, format="csr")
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Held-out log-likelihood per token by document completion: half of each document's tokens are used
+        to infer its topics, the other half is scored. Documents of a single known word do not count."""
+        check_is_fitted(self)
+        halves = split_tokens(self._counts(X))
+        if not halves.n_scored:
+            raise InputError("no document has two known words, so none can be scored")
+        return completion_score(*self._engine_and_topics(), halves)
+
+    def perplexity(self, X: Any) -> float:
+        """exp(-score(X)): document completion, lower is better."""
+        return math.exp(-self.score(X))
+
+    # --- topics -----------------------------------------------------------------------------------------------
+
+    @property
+    def topic_embeddings_(self) -> Floats:
+        return self.state_.embedding
+
+    @property
+    def topic_word_(self) -> sparse.csr_matrix:
+        by_topic = sparse.csr_matrix(self.state_.word_topic.T)
+        total = np.maximum(self.state_.topic_count, np.finfo(float).tiny)
+        return sparse.csr_matrix(sparse.diags(1 / total) @ by_topic)
+
+    @property
+    def topic_shares_(self) -> Floats:
+        return np.asarray(self.state_.topic_count / max(self.state_.topic_count.sum(), np.finfo(float).tiny))
+
+    def top_words(self, topic: int, n: int = 10) -> list[WordProbability]:
+        """The n most probable words of a topic, with their probabilities."""
+        column = self.state_.word_topic[:, [self._checked_topic(topic)]].tocoo()
+        order = np.lexsort((column.row, -column.data))[:n]
+        share = column.data / max(column.data.sum(), np.finfo(float).tiny)
+        return [WordProbability(str(self.vocabulary_[column.row[i]]), float(share[i])) for i in order]
+
+    def correlation(self, i: int, j: int) -> float:
+        """Correlation of two topics' weights under the model's covariance U U'/rho + I/tau."""
+        first, second = self._checked_topic(i), self._checked_topic(j)
+        return float(weight_correlation(self.state_.embedding, self.state_.priors, first)[second])
+
+    def correlated(self, topic: int, n: int = 10) -> list[CorrelatedTopic]:
+        """The n topics that occur most with this one, strongest correlation first."""
+        topic = self._checked_topic(topic)
+        correlation = weight_correlation(self.state_.embedding, self.state_.priors, topic)
+        order = np.argsort(-correlation, kind="stable")
+        return [CorrelatedTopic(int(k), float(correlation[k])) for k in order if k != topic][:n]
+
+    # --- files ------------------------------------------------------------------------------------------------
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the model into a folder of its own; an older model there is replaced when all is written."""
+        check_is_fitted(self)
+        return persist.save_model(self, folder)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> TopicEmbeddingModel:
+        """Read a model that `save` wrote."""
+        return persist.load_model(cls, folder)
+
+    # --- input ------------------------------------------------------------------------------------------------
+
+    def _first_counts(self, X: Any) -> sparse.csr_matrix:
+        """Training documents as counts; sets the vocabulary."""
+        if is_documents(X):
+            pipeline = TextPipeline() if self.text_pipeline is None else clone(self.text_pipeline)
+            counts = pipeline.fit_transform(X)
+            self.text_pipeline_, self.vocabulary_ = pipeline, np.array(pipeline.words_, dtype=object)
+            self.n_features_in_ = counts.shape[1]
+            return counts
+        self.text_pipeline_ = None
+        counts = self._checked_matrix(X, reset=True)
+        self.vocabulary_ = self._given_vocabulary(counts.shape[1])
+        if not counts.nnz:
+            raise InputError(f"all {counts.shape[0]} documents are empty: there is nothing to learn from")
+        return counts
+
+    def _counts(self, X: Any) -> sparse.csr_matrix:
+        """Documents as counts over the model's vocabulary."""
+        if not is_documents(X):
+            return self._checked_matrix(X, reset=False)
+        if self.text_pipeline_ is None:
+            raise InputError("this model was fitted on counts and cannot read texts; pass counts")
+        return self.text_pipeline_.transform(X)
+
+    def _checked_matrix(self, X: Any, reset: bool) -> sparse.csr_matrix:
+        checked = validate_data(
+            self, X, reset=reset, accept_sparse=["csr", "csc", "coo"], ensure_all_finite=False
+        )
+        return checked_counts(checked, self.non_integer)
+
+    def _given_vocabulary(self, n_words: int) -> NDArray[np.object_]:
+        words = self.vocabulary if self.vocabulary is not None else getattr(self, "feature_names_in_", None)
+        if words is None:
+            words = [f"word_{v}" for v in range(n_words)]
+        if len(words) != n_words:
+            raise InputError(f"the vocabulary has {len(words)} words but X has {n_words} columns")
+        return np.array([str(word) for word in words], dtype=object)
+
+    # --- inside -----------------------------------------------------------------------------------------------
+
+    def _begin(self, counts: sparse.csr_matrix) -> None:
+        """Set the state before the first batch."""
+        if self.n_topics > counts.shape[0]:
+            logger.warning("%d topics for %d documents: some will be alike", self.n_topics, counts.shape[0])
+        if self.n_dims > self.n_topics:
+            logger.warning("n_dims=%d is more than n_topics=%d can use", self.n_dims, self.n_topics)
+        self._seed = random.seed_of(self.random_state)
+        self.state_: Topics = svi.start(counts, self.n_topics, self.n_dims, self._priors(), self._seed)
+        self.history_: list[dict[str, Any]] = []
+        self.n_sweeps_, self.converged_ = 0, False
+        self._n_batches = self._n_documents = 0
+        self._serving: dict[Any, Any] = {}
+
+    def _hold_out(self, counts: sparse.csr_matrix) -> tuple[Completion | None, NDArray[np.int64]]:
+        """Documents to watch convergence on, and the rows that are left to learn from."""
+        order = random.permutation(counts.shape[0], self._seed, random.SPLIT)
+        n = min(MOST_HELDOUT, int(self.validation_fraction * counts.shape[0]))
+        halves = split_tokens(counts[order[:n]])
+        if n < FEWEST_HELDOUT or not halves.n_scored:
+            return None, np.arange(counts.shape[0])
+        return halves, np.sort(order[n:])
+
+    def _inferred(self, counts: sparse.csr_matrix) -> Iterator[tuple[slice, Documents]]:
+        engine, prepared = self._engine_and_topics()
+        for first in range(0, counts.shape[0], DOCUMENTS_A_BATCH):
+            rows = slice(first, min(first + DOCUMENTS_A_BATCH, counts.shape[0]))
+            yield rows, engine.infer(prepared, Batch.of(counts[rows]))
+
+    def _engine_and_topics(self) -> tuple[Engine, Any]:
+        """The engine and the topics in its form, kept from call to call: preparing costs more than a document."""
+        key = (self.engine, self.n_threads, self._local())
+        if key not in self._serving:
+            engine = self._engine()
+            self._serving[key] = engine, engine.prepare(self.state_)
+        found: tuple[Engine, Any] = self._serving[key]
+        return found
+
+    def _engine(self) -> Engine:
+        return select_engine(self.engine, self._local(), self.n_threads)
+
+    def _priors(self) -> Priors:
+        beta = 1 / self.n_topics if self.beta is None else self.beta
+        return Priors(self.alpha, self.rho, self.tau, beta)
+
+    def _local(self) -> LocalSettings:
+        return LocalSettings(
+            self.topics_per_document,
+            self.words_per_topic,
+            self.topics_per_word,
+            self.n_samples,
+            self.local_rate,
+            self.max_local_steps,
+            self.local_tol,
+        )
+
+    def _training(self) -> TrainingSettings:
+        return TrainingSettings(
+            self.batch_size,
+            self.max_sweeps,
+            self.tol,
+            self.evaluate_every,
+            self.step_offset,
+            self.step_exponent,
+        )
+
+    def _checked_topic(self, topic: int) -> int:
+        check_is_fitted(self)
+        if not 0 <= topic < self.state_.n_topics:
+            raise InputError(f"topic {topic} does not exist; topics are 0 to {self.state_.n_topics - 1}")
+        return int(topic)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.state_.n_dims
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {**state, "_serving": {}} if "_serving" in state else state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        tags.input_tags.string = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _largest_in_rows(values: Floats, n: int) -> sparse.csr_matrix:
+    """The n largest entries of each row as they are; ties go to the lower column."""
+    n = min(n, values.shape[1])
+    columns = np.sort(np.argsort(-values, axis=1, kind="stable")[:, :n], axis=1)
+    data = np.take_along_axis(values, columns, axis=1)
+    indptr = np.arange(0, columns.size + 1, n)
+    return sparse.csr_matrix((data.ravel(), columns.ravel(), indptr), shape=values.shape)

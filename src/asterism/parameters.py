@@ -1,0 +1,63 @@
+"""Checks of the estimator's settings, each with a message that says what is wrong and what is right."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+from .engines.select import ENGINES
+from .errors import InputError
+
+INFERENCES = ("svi",)
+
+AT_LEAST = {
+    "n_topics": 2,
+    "n_dims": 1,
+    "n_threads": 1,
+    "max_sweeps": 1,
+    "evaluate_every": 1,
+    "batch_size": 1,
+    "topics_per_document": 1,
+    "words_per_topic": 1,
+    "topics_per_word": 1,
+    "n_samples": 1,
+    "max_local_steps": 1,
+    "total_documents": 1,
+}
+POSITIVE = ("alpha", "rho", "tau", "beta", "local_rate")
+NOT_NEGATIVE = ("tol", "local_tol", "step_exponent")
+OPTIONAL = ("n_threads", "total_documents", "beta")
+CHOICES = {"inference": INFERENCES, "engine": ENGINES, "non_integer": ("error", "round")}
+
+
+def check_parameters(model: Any) -> None:
+    """Raise InputError for the first setting that makes no sense."""
+    for name, least in AT_LEAST.items():
+        _check(
+            model, name, f"a whole number, at least {least}", lambda x, low=least: _is_whole(x) and x >= low
+        )
+    for name in POSITIVE:
+        _check(model, name, "a positive number", lambda x: _is_number(x) and x > 0)
+    for name in NOT_NEGATIVE:
+        _check(model, name, "a number, 0 or more", lambda x: _is_number(x) and x >= 0)
+    _check(model, "step_offset", "a number, 1 or more", lambda x: _is_number(x) and x >= 1)
+    _check(model, "validation_fraction", "a number in [0, 1)", lambda x: _is_number(x) and 0 <= x < 1)
+    for name, choices in CHOICES.items():
+        _check(model, name, " or ".join(map(repr, choices)), lambda x, known=choices: x in known)
+
+
+def _check(model: Any, name: str, must_be: str, is_fine: Any) -> None:
+    value = getattr(model, name)
+    if value is None and name in OPTIONAL:
+        return
+    if not is_fine(value):
+        raise InputError(f"{name}={value!r} must be {must_be}")
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
