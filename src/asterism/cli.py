@@ -247,9 +247,7 @@ def options(
     version: Annotated[bool, _option("Print the version.", "--version")] = False,
     verbose: Annotated[bool, _option("Log what happens.", "--verbose", "-v")] = False,
 ) -> None:
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s: %(message)s"
-    )
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s: %(message)s")
     if version:
         from . import __version__
 

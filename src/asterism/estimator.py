@@ -90,6 +90,11 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     state_ : everything that is known of the topics (`asterism.model.state.Topics`).
     """
 
+    state_: Topics
+    history_: list[dict[str, Any]]
+    text_pipeline_: TextPipeline | None
+    _serving: dict[Any, tuple[Engine, Any]]  # engines with these topics, by settings
+
     def __init__(
         self,
         n_topics: int = 100,
@@ -308,9 +313,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return self.text_pipeline_.transform(X)
 
     def _checked_matrix(self, X: Any, reset: bool) -> sparse.csr_matrix:
-        checked = validate_data(
-            self, X, reset=reset, accept_sparse=["csr", "csc", "coo"], ensure_all_finite=False
-        )
+        checked = validate_data(self, X, reset=reset, accept_sparse=["csr", "csc", "coo"], ensure_all_finite=False)
         return checked_counts(checked, self.non_integer)
 
     def _given_vocabulary(self, n_words: int) -> NDArray[np.object_]:
@@ -330,11 +333,11 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if self.n_dims > self.n_topics:
             logger.warning("n_dims=%d is more than n_topics=%d can use", self.n_dims, self.n_topics)
         self._seed = random.seed_of(self.random_state)
-        self.state_: Topics = svi.start(counts, self.n_topics, self.n_dims, self._priors(), self._seed)
-        self.history_: list[dict[str, Any]] = []
+        self.state_ = svi.start(counts, self.n_topics, self.n_dims, self._priors(), self._seed)
+        self.history_ = []
         self.n_sweeps_, self.converged_ = 0, False
         self._n_batches = self._n_documents = 0
-        self._serving: dict[Any, Any] = {}
+        self._serving = {}
 
     def _hold_out(self, counts: sparse.csr_matrix) -> tuple[Completion | None, NDArray[np.int64]]:
         """Documents to watch convergence on, and the rows that are left to learn from."""
@@ -357,8 +360,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if key not in self._serving:
             engine = self._engine()
             self._serving[key] = engine, engine.prepare(self.state_)
-        found: tuple[Engine, Any] = self._serving[key]
-        return found
+        return self._serving[key]
 
     def _engine(self) -> Engine:
         return select_engine(self.engine, self._local(), self.n_threads)

@@ -34,9 +34,7 @@ CHOICES = {"inference": INFERENCES, "engine": ENGINES, "non_integer": ("error", 
 def check_parameters(model: Any) -> None:
     """Raise InputError for the first setting that makes no sense."""
     for name, least in AT_LEAST.items():
-        _check(
-            model, name, f"a whole number, at least {least}", lambda x, low=least: _is_whole(x) and x >= low
-        )
+        _check(model, name, f"a whole number, at least {least}", lambda x, low=least: _is_whole(x) and x >= low)
     for name in POSITIVE:
         _check(model, name, "a positive number", lambda x: _is_number(x) and x > 0)
     for name in NOT_NEGATIVE:

@@ -158,9 +158,7 @@ def _write(path: Path, content: bytes) -> None:
 
 def _read_description(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
-        raise ModelFileError(
-            f"{folder} is not a model folder" if folder.exists() else f"{folder} does not exist"
-        )
+        raise ModelFileError(f"{folder} is not a model folder" if folder.exists() else f"{folder} does not exist")
     path = folder / JSON_FILE
     try:
         description = json.loads(path.read_bytes())

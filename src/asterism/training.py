@@ -79,13 +79,9 @@ def train(
     for sweep in range(settings.max_sweeps):
         sweep_began, seen, steps = time.perf_counter(), 0, 0
         for batch in shuffled_batches(counts, settings.batch_size, seed, sweep):
-            topics, taken = learn_batch(
-                topics, batch, engine, counts.shape[0], iteration, settings, seed, sweep
-            )
+            topics, taken = learn_batch(topics, batch, engine, counts.shape[0], iteration, settings, seed, sweep)
             iteration, seen, steps = iteration + 1, seen + len(batch), steps + taken
-            report(
-                Progress(sweep, settings.max_sweeps, seen, counts.shape[0], scores[-1] if scores else None)
-            )
+            report(Progress(sweep, settings.max_sweeps, seen, counts.shape[0], scores[-1] if scores else None))
         speed = seen / (time.perf_counter() - sweep_began)
         is_due = (sweep + 1) % settings.evaluate_every == 0 or sweep + 1 == settings.max_sweeps
         if heldout is not None and is_due:

@@ -75,8 +75,7 @@ def test_private_files_show_their_names_in_their_package(package):
 
 def test_tests_and_copies_of_other_packages_are_left_out(package):
     files = {
-        f"{folder}/code.py": function("code", PROSE)
-        for folder in ("tests", "sub/test", "_vendor", "externals")
+        f"{folder}/code.py": function("code", PROSE) for folder in ("tests", "sub/test", "_vendor", "externals")
     }
     assert len(load_docstrings([package({**files, "good.py": function("good", OTHER)})])) == 1
 
@@ -127,9 +126,7 @@ def test_examples_headings_and_markup_are_cleaned_away(package):
 def test_nearly_identical_docstrings_appear_once(package):
     longer = f"{PROSE} {OTHER} {THIRD}"
     changed = longer.replace("Planets", "Comets").replace("flour", "rye")
-    source = (
-        function("first", longer) + function("second", changed) + function("third", f"{THIRD} {PROSE[:60]}")
-    )
+    source = function("first", longer) + function("second", changed) + function("third", f"{THIRD} {PROSE[:60]}")
     names = [i.rsplit(".")[-1] for i in load_docstrings([package({"code.py": source})]).ids]
     assert names == ["first", "third"]
 

@@ -101,9 +101,7 @@ BAG = "3\n4\n4\n1 2 5\n1 4 1\n3 1 2\n3 2 1\n"
 WORDS = "ant\nbear\ncat\ndog\n"
 
 
-@pytest.mark.parametrize(
-    "name", ["docword.zoo.txt", "docword.zoo.txt.gz", "docword.txt", "docword.zoo.train.txt"]
-)
+@pytest.mark.parametrize("name", ["docword.zoo.txt", "docword.zoo.txt.gz", "docword.txt", "docword.zoo.train.txt"])
 def test_a_bag_of_words_finds_its_vocabulary(write, name):
     write("vocab.txt" if name == "docword.txt" else "vocab.zoo.txt", WORDS)
     corpus = open_corpus(write(name, BAG))
@@ -136,9 +134,7 @@ def test_labels_beside_a_bag_of_words_are_read(write):
 
 def test_order_repetition_zeros_and_layout_of_entries_do_not_matter(write):
     write("vocab.zoo.txt", WORDS)
-    path = write(
-        "docword.zoo.txt", "3\r\n4\r\n6\r\n3 2 1\r\n1\t4  1\r\n 1 2 2\r\n3 1 02\r\n1 2 3\r\n2 2 0\n\n\n"
-    )
+    path = write("docword.zoo.txt", "3\r\n4\r\n6\r\n3 2 1\r\n1\t4  1\r\n 1 2 2\r\n3 1 02\r\n1 2 3\r\n2 2 0\n\n\n")
     counts = open_corpus(path).documents
     assert counts.toarray().tolist() == [[0, 5, 0, 1], [0, 0, 0, 0], [2, 1, 0, 0]]
     assert counts.nnz == 4

@@ -97,9 +97,7 @@ def test_documents_may_be_an_array_of_strings():
 
 
 def test_document_frequency_limits_count_documents_or_shares():
-    texts = [
-        " ".join(f"w{n}" for n in range(10, 10 + size)) for size in range(1, 11)
-    ]  # w10 in 10, ... w19 in 1
+    texts = [" ".join(f"w{n}" for n in range(10, 10 + size)) for size in range(1, 11)]  # w10 in 10, ... w19 in 1
     assert plain(min_df=9).fit(texts).terms_ == ["w10", "w11"]
     assert plain(min_df=0.9).fit(texts).terms_ == ["w10", "w11"]
     assert plain(max_df=2).fit(texts).terms_ == ["w18", "w19"]
@@ -113,17 +111,13 @@ def test_a_share_is_not_spoiled_by_rounding():
 
 @pytest.mark.parametrize(("n_documents", "kept_from"), [(20, 1), (249, 1), (250, 2), (999, 4), (5000, 5)])
 def test_the_automatic_min_df_grows_with_the_corpus(n_documents, kept_from):
-    texts = [
-        " ".join(f"w{n}" for n in range(1, 7) if d < n) for d in range(n_documents)
-    ]  # w1 in 1, w2 in 2, ...
+    texts = [" ".join(f"w{n}" for n in range(1, 7) if d < n) for d in range(n_documents)]  # w1 in 1, w2 in 2, ...
     assert plain(min_df="auto").fit(texts).terms_ == [f"w{n}" for n in range(kept_from, 7)]
 
 
 @pytest.mark.parametrize(("n_documents", "words"), [(99, ["all", "half"]), (100, [])])
 def test_the_automatic_max_df_spares_small_inputs(n_documents, words):
-    texts = (
-        ["all half rare"] + ["all half"] * (n_documents // 2) + ["all"] * (n_documents - 1 - n_documents // 2)
-    )
+    texts = ["all half rare"] + ["all half"] * (n_documents // 2) + ["all"] * (n_documents - 1 - n_documents // 2)
     assert plain(max_df="auto").fit(texts).terms_ == [*words, "rare"]
 
 
@@ -187,9 +181,7 @@ def test_transform_wants_the_kind_of_input_it_was_fitted_on():
 
 
 def test_an_empty_vocabulary_says_what_removed_the_words():
-    with pytest.raises(
-        InputError, match=r"3 documents.*4 distinct.*1 are stop.*3 are in fewer than 2.*min_df=2"
-    ):
+    with pytest.raises(InputError, match=r"3 documents.*4 distinct.*1 are stop.*3 are in fewer than 2.*min_df=2"):
         TextPipeline(min_df=2).fit(["the cat", "dog", "bird"])
     with pytest.raises(InputError, match=r"1 in more than 1 \(max_df=1\)"):
         TextPipeline(max_df=1).fit(["cat", "cat"])

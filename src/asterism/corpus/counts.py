@@ -76,9 +76,7 @@ def over_vocabulary(counts: sparse.csr_matrix, words: list[str], wanted: list[st
     if not len(known):
         raise InputError("none of the corpus's words is in the model's vocabulary")
     if len(known) < len(words):
-        logger.warning(
-            "%d of %d words are not in the model's vocabulary", len(words) - len(known), len(words)
-        )
+        logger.warning("%d of %d words are not in the model's vocabulary", len(words) - len(known), len(words))
     shape = (len(known), len(wanted))
     place = sparse.csr_matrix((np.ones(len(known), np.int32), (np.arange(len(known)), found[known])), shape)
     return sparse.csr_matrix(counts[:, known] @ place)

@@ -247,6 +247,4 @@ def _check_stored(stored: Any) -> None:
     if stored["input"] not in ("text", "tokens"):
         raise InputError(f"input of the stored text pipeline is {stored['input']!r}, not 'text' or 'tokens'")
     if stored["stemmer"] is not None and stored["stemmer"] not in sorted(stemmer_names()):
-        raise InputError(
-            f"the stored text pipeline needs the stemmer {stored['stemmer']!r}, which is not here"
-        )
+        raise InputError(f"the stored text pipeline needs the stemmer {stored['stemmer']!r}, which is not here")

@@ -74,9 +74,7 @@ def _check_container(documents: Any) -> None:
         raise InputError("got a single string instead of documents: pass a list of strings, [text]")
     # A data frame would be read as its column names.
     if isinstance(documents, dict) or getattr(documents, "ndim", 1) != 1:
-        raise InputError(
-            f"documents must be a list of strings, not a {type(documents).__name__}: pass one column"
-        )
+        raise InputError(f"documents must be a list of strings, not a {type(documents).__name__}: pass one column")
     if not isinstance(documents, Iterable):
         raise InputError(f"documents must be a list of strings, not {type(documents).__name__}")
 
@@ -86,9 +84,7 @@ def _kind_of(document: object, index: int) -> str:
         return "text"
     if isinstance(document, (list, tuple)):
         return "tokens"
-    raise InputError(
-        f"documents[{index}] is of type {type(document).__name__}, not a string or a list of tokens"
-    )
+    raise InputError(f"documents[{index}] is of type {type(document).__name__}, not a string or a list of tokens")
 
 
 def _not_a_token(document: Sequence[object], index: int) -> InputError:
@@ -112,9 +108,7 @@ def count_terms(documents: DocumentTokens, token_term: Sequence[str], terms: Seq
     return counts
 
 
-def most_frequent_forms(
-    documents: DocumentTokens, token_term: Sequence[str], terms: Sequence[str]
-) -> list[str]:
+def most_frequent_forms(documents: DocumentTokens, token_term: Sequence[str], terms: Sequence[str]) -> list[str]:
     """For each term its most frequent token; the alphabetically first of equally frequent ones."""
     frequency = np.bincount(documents.ids, minlength=len(documents.tokens)).tolist()
     by_frequency = sorted(range(len(frequency)), key=lambda t: (-frequency[t], documents.tokens[t]))

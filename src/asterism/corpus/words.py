@@ -44,9 +44,7 @@ def _without_addresses(text: str) -> str:
         return text
     # By line first: most lines of a text with addresses have none and need not be cut into pieces.
     return "\n".join(
-        " ".join(piece for piece in line.split() if not _holds_address(piece))
-        if _holds_address(line)
-        else line
+        " ".join(piece for piece in line.split() if not _holds_address(piece)) if _holds_address(line) else line
         for line in text.split("\n")
     )
 

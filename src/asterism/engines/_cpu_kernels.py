@@ -1,12 +1,12 @@
 """Compiled document loops. Every function says which function of `model/` it equals; tests hold it to that.
 
 Arrays of one element a topic are called as in the maths: `weights` is ξ, `embedding` rows are μ_k (or γ for
-a document). Scratch arrays come from the caller where a function runs once a round.
+a document). Arguments that belong together travel in named tuples.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,11 +23,58 @@ _TO_UNIT_53 = 2.0**-53
 _TO_UNIT_32 = 2.0**-32
 
 
-# --- random numbers: model/random.py, one value at a time ---------------------------------------------------
+class Corpus(NamedTuple):
+    """Documents: the fields of a Batch."""
+
+    indptr: Array
+    words: Array
+    counts: Array
+    token_offsets: Array
+
+
+class Table(NamedTuple):
+    """The fields of words.DrawTable."""
+
+    indptr: Array
+    topics: Array
+    weights: Array
+    rest: Array
+
+
+class Space(NamedTuple):
+    """Topic embeddings and what turns weights into embeddings."""
+
+    embedding: Array  # μ [k, m]
+    embedding_by_dim: Array  # μ' [m, k]: inner loops that run over topics read it in order
+    gain: Array  # τ Σ_a
+    tau: Any  # of the arrays' type, so that arithmetic stays in it
+
+
+class Local(NamedTuple):
+    """LocalSettings, as far as the kernels need them."""
+
+    n_top: int
+    n_samples: int
+    rate: Any
+    max_steps: int
+    tol: float
+
+
+class Candidates(NamedTuple):
+    """Scratch for the candidates of a document's tokens: see model/tokens.py."""
+
+    heap: Array  # the K_s heaviest topics
+    is_top: Array  # the same as marks [k]
+    scale: Array  # exp(ξ - max ξ) [k]
+    rest_of_top: Array  # the top bucket's mass [k]
+    cumulative: Array  # running sums of a word's own bucket
+
+
+# --- random numbers: model/random.py, one value at a time --------------------------------------------------------
 
 
 @kernel
-def mix(x: np.uint64) -> np.uint64:
+def mix(x: Any) -> Any:
     """random.mix."""
     x = (x ^ (x >> _30)) * MIX_1
     x = (x ^ (x >> _27)) * MIX_2
@@ -35,19 +82,19 @@ def mix(x: np.uint64) -> np.uint64:
 
 
 @kernel
-def substream(stream: np.uint64, part: int) -> np.uint64:
+def substream(stream: Any, part: int) -> Any:
     """random.stream(*key, part), given the stream of the key."""
     return mix(stream + GOLDEN + np.uint64(part))
 
 
 @kernel
-def uniform(stream: np.uint64, index: int) -> float:
+def uniform(stream: Any, index: int) -> float:
     """random.uniforms(stream, index)."""
-    return np.float64(mix(stream + GOLDEN * (np.uint64(index) + _ONE)) >> _11) * _TO_UNIT_53
+    return float(mix(stream + GOLDEN * (np.uint64(index) + _ONE)) >> _11) * _TO_UNIT_53
 
 
 @kernel
-def fill_normals(stream: np.uint64, out: Array) -> None:
+def fill_normals(stream: Any, out: Array) -> None:
     """out[:] = random.normals(stream, len(out))."""
     for pair in range((out.size + 1) // 2):
         halves = mix(stream + GOLDEN * (np.uint64(pair) + _ONE))
@@ -59,7 +106,7 @@ def fill_normals(stream: np.uint64, out: Array) -> None:
             out[2 * pair + 1] = radius * np.sin(angle)
 
 
-# --- the document's heaviest topics ---------------------------------------------------------------------------
+# --- the document's heaviest topics ------------------------------------------------------------------------------
 
 
 @kernel
@@ -104,62 +151,64 @@ def mark_heaviest(weights: Array, heap: Array, marked: Array) -> None:
         marked[heap[position]] = True
 
 
-# --- tokens -----------------------------------------------------------------------------------------------------
+# --- tokens ------------------------------------------------------------------------------------------------------
 
 
 @kernel
-def weigh_candidates(
-    weights: Array, rest: Array, heap: Array, marked: Array, scale: Array, rest_of_top: Array
-) -> float:
-    """tokens.candidate_mass, the part shared by a document's words: fills exp(ξ - max ξ) and the top bucket's
-    mass; returns that bucket's total."""
-    mark_heaviest(weights, heap, marked)
+def new_candidates(n_topics: int, n_top: int, like: Array) -> Any:
+    """Scratch for documents of a model; numbers are of the type of `like`."""
+    return Candidates(
+        np.empty(min(n_top, n_topics), np.int32),
+        np.empty(n_topics, np.bool_),
+        np.empty(n_topics, like.dtype),
+        np.empty(n_topics, like.dtype),
+        np.empty(n_topics, np.float64),
+    )
+
+
+@kernel
+def weigh_candidates(weights: Array, table: Any, candidates: Any) -> float:
+    """tokens.candidate_mass, the part shared by a document's words; returns the top bucket's total."""
+    mark_heaviest(weights, candidates.heap, candidates.is_top)
     heaviest = weights.max()
     total = 0.0
     for k in range(weights.size):
-        scale[k] = np.exp(weights[k] - heaviest)
-        rest_of_top[k] = scale[k] * rest[k] if marked[k] else 0.0
-        total += rest_of_top[k]
+        scale = np.exp(weights[k] - heaviest)
+        candidates.scale[k] = scale
+        candidates.rest_of_top[k] = scale * table.rest[k] if candidates.is_top[k] else 0.0
+        total += candidates.rest_of_top[k]
     return total
 
 
 @kernel
-def accumulate_own(
-    start: int,
-    stop: int,
-    table_topics: Array,
-    table_weights: Array,
-    scale: Array,
-    rest_of_top: Array,
-    cumulative: Array,
-) -> float:
+def accumulate_own(word: int, table: Any, candidates: Any) -> float:
     """tokens.candidate_mass, the own bucket of one word: fills its running sums and returns the last."""
+    start = table.indptr[word]
     total = 0.0
-    for i in range(start, stop):
-        k = table_topics[i]
-        total += scale[k] * table_weights[i] - rest_of_top[k]
-        cumulative[i - start] = total
+    for i in range(start, table.indptr[word + 1]):
+        k = table.topics[i]
+        total += candidates.scale[k] * table.weights[i] - candidates.rest_of_top[k]
+        candidates.cumulative[i - start] = total
     return total
 
 
 @kernel
-def pick(
-    target: float, own_total: float, n_own: int, cumulative: Array, own_topics: Array, rest_of_top: Array
-) -> int:
+def pick(target: float, own_total: float, word: int, table: Any, candidates: Any) -> int:
     """tokens.draw: the topic at which the running mass passes `target`."""
     if target < own_total:
-        low, high = 0, n_own - 1
+        start = table.indptr[word]
+        low, high = 0, table.indptr[word + 1] - start - 1
         while low < high:
             middle = (low + high) // 2
-            if cumulative[middle] > target:
+            if candidates.cumulative[middle] > target:
                 high = middle
             else:
                 low = middle + 1
-        return own_topics[low]
+        return int(table.topics[start + low])
     running, last = own_total, 0
-    for k in range(rest_of_top.size):
-        if rest_of_top[k] > 0:
-            running += rest_of_top[k]
+    for k in range(candidates.rest_of_top.size):
+        if candidates.rest_of_top[k] > 0:
+            running += candidates.rest_of_top[k]
             last = k
             if running > target:
                 break
@@ -168,93 +217,72 @@ def pick(
 
 @kernel
 def draw_tokens(
-    first: int,
-    last: int,
-    words: Array,
-    counts: Array,
-    token_offsets: Array,
-    stream: np.uint64,
-    table_indptr: Array,
-    table_topics: Array,
-    table_weights: Array,
-    top_total: float,
-    scale: Array,
-    rest_of_top: Array,
-    cumulative: Array,
-    topic_counts: Array,
+    d: int,
+    corpus: Any,
+    table: Any,
+    weights: Array,
+    stream: Any,
+    candidates: Any,
     draws: Array,
-) -> None:
-    """document.draw_tokens for entries first:last; fills n_k and the draws."""
-    topic_counts[:] = 0
-    token = 0
-    for entry in range(first, last):
-        start, stop = table_indptr[words[entry]], table_indptr[words[entry] + 1]
-        own_total = accumulate_own(start, stop, table_topics, table_weights, scale, rest_of_top, cumulative)
-        for i in range(counts[entry]):
-            target = uniform(stream, token) * (own_total + top_total)
-            k = pick(target, own_total, stop - start, cumulative, table_topics[start:stop], rest_of_top)
-            draws[token_offsets[entry] + i] = k
-            topic_counts[k] += 1
-            token += 1
-
-
-@kernel
-def expect_counts(
-    first: int,
-    last: int,
-    words: Array,
     counts: Array,
-    table_indptr: Array,
-    table_topics: Array,
-    table_weights: Array,
-    top_total: float,
-    scale: Array,
-    rest_of_top: Array,
-    topic_counts: Array,
 ) -> None:
-    """document.expected_counts for entries first:last."""
-    topic_counts[:] = 0
-    top_share = 0.0
-    for entry in range(first, last):
-        start, stop = table_indptr[words[entry]], table_indptr[words[entry] + 1]
-        own_total = 0.0
-        for i in range(start, stop):
-            k = table_topics[i]
-            own_total += scale[k] * table_weights[i] - rest_of_top[k]
-        share = counts[entry] / (own_total + top_total)
-        top_share += share
-        for i in range(start, stop):
-            k = table_topics[i]
-            topic_counts[k] += share * (scale[k] * table_weights[i] - rest_of_top[k])
-    for k in range(rest_of_top.size):
-        topic_counts[k] += top_share * rest_of_top[k]
-
-
-# --- embedding and weights -------------------------------------------------------------------------------------------
+    """document.draw_tokens for document d; fills the draws and n_k."""
+    top_total = weigh_candidates(weights, table, candidates)
+    first_token = corpus.token_offsets[corpus.indptr[d]]
+    counts[:] = 0
+    for entry in range(corpus.indptr[d], corpus.indptr[d + 1]):
+        word = corpus.words[entry]
+        own_total = accumulate_own(word, table, candidates)
+        for token in range(corpus.token_offsets[entry], corpus.token_offsets[entry + 1]):
+            target = uniform(stream, token - first_token) * (own_total + top_total)
+            k = pick(target, own_total, word, table, candidates)
+            draws[token] = k
+            counts[k] += 1
 
 
 @kernel
-def embed(weights: Array, embedding: Array, gain: Array, moment: Array, out: Array) -> None:
-    """out = document.embed(weights, topics), with gain = τ Σ_a and moment [m] as scratch."""
+def expect_counts(d: int, corpus: Any, table: Any, weights: Array, candidates: Any, counts: Array) -> None:
+    """document.expected_counts for document d: fills E[n_k]."""
+    top_total = weigh_candidates(weights, table, candidates)
+    counts[:] = 0
+    top_share = 0.0
+    for entry in range(corpus.indptr[d], corpus.indptr[d + 1]):
+        word = corpus.words[entry]
+        share = corpus.counts[entry] / (accumulate_own(word, table, candidates) + top_total)
+        top_share += share
+        for i in range(table.indptr[word], table.indptr[word + 1]):
+            k = table.topics[i]
+            counts[k] += share * (candidates.scale[k] * table.weights[i] - candidates.rest_of_top[k])
+    for k in range(counts.size):
+        counts[k] += top_share * candidates.rest_of_top[k]
+
+
+# --- embedding and weights ---------------------------------------------------------------------------------------
+
+
+@kernel
+def embed(weights: Array, space: Any, moment: Array, out: Array) -> None:
+    """out = document.embed(weights, topics); moment [m] is scratch."""
     moment[:] = 0
     for k in range(weights.size):
         weight = weights[k]
         for m in range(moment.size):
-            moment[m] += weight * embedding[k, m]
+            moment[m] += weight * space.embedding[k, m]
     out[:] = 0
     for n in range(moment.size):
+        factor = moment[n]
         for m in range(out.size):
-            out[m] += moment[n] * gain[n, m]
+            out[m] += factor * space.gain[n, m]
 
 
 @kernel
-def prior_mean(embedding_by_dim: Array, gamma: Array, out: Array) -> None:
-    """out = U γ, with U transposed [m, k] so that the inner loop runs over topics."""
+def prior_mean(gamma: Array, space: Any, out: Array) -> None:
+    """out = U γ."""
     out[:] = 0
     for m in range(gamma.size):
-        g = gamma[m]
+        factor = gamma[m]
         for k in range(out.size):
-            out[k] += g * embedding_by_dim[m, k]
+            out[k] += factor * space.embedding_by_dim[m, k]
 
 
 @kernel
@@ -271,10 +299,9 @@ def softmax(weights: Array, out: Array) -> None:
 
 
 @kernel
-def add_noisy_softmax(
-    weights: Array, stream: np.uint64, n_samples: int, sigma: float, noisy: Array, theta: Array, out: Array
-) -> None:
-    """out = mean over samples t of softmax(ξ + σ ε_t); noisy and theta [k] are scratch."""
+def noisy_softmax(weights: Array, stream: Any, n_samples: int, sigma: Any, scratch: Array, out: Array) -> None:
+    """out = mean over samples t of softmax(ξ + σ ε_t); scratch is [2, k]."""
+    noisy, theta = scratch[0], scratch[1]
     out[:] = 0
     for t in range(n_samples):
         fill_normals(substream(stream, t), noisy)
@@ -290,36 +317,28 @@ def add_noisy_softmax(
 
 @kernel
 def adagrad_step(
-    weights: Array,
-    mean: Array,
-    topic_counts: Array,
-    n_tokens: float,
-    theta: Array,
-    tau: float,
-    rate: float,
-    squares: Array,
+    weights: Array, mean: Array, counts: Array, n_tokens: Any, theta: Array, tau: Any, rate: Any, squares: Array
 ) -> float:
     """One step along document.weight_gradient; returns the mean change of a weight."""
     change = 0.0
     for k in range(weights.size):
-        gradient = tau * (mean[k] - weights[k]) + topic_counts[k] - n_tokens * theta[k]
+        gradient = tau * (mean[k] - weights[k]) + counts[k] - n_tokens * theta[k]
         squares[k] += gradient * gradient
         step = rate * gradient / np.sqrt(squares[k])
         weights[k] += step
         change += abs(step)
-    return change / weights.size
+    return float(change / weights.size)
 
 
 @kernel
-def newton_step(
-    weights: Array, mean: Array, topic_counts: Array, n_tokens: float, tau: float, theta: Array, step: Array
-) -> float:
-    """weights += document.newton_step(...); returns the mean change. theta and step [k] are scratch."""
+def newton_step(weights: Array, mean: Array, counts: Array, n_tokens: Any, tau: Any, scratch: Array) -> float:
+    """weights += document.newton_step(...); returns the mean change. scratch is [2, k]."""
+    theta, step = scratch[0], scratch[1]
     softmax(weights, theta)
     along, curvature = 0.0, 0.0
     for k in range(weights.size):
         diagonal = tau + n_tokens * theta[k]
-        step[k] = (tau * (mean[k] - weights[k]) + topic_counts[k] - n_tokens * theta[k]) / diagonal
+        step[k] = (tau * (mean[k] - weights[k]) + counts[k] - n_tokens * theta[k]) / diagonal
         along += theta[k] * step[k]
         curvature += theta[k] * theta[k] / diagonal
     rank_one = n_tokens * along / (1.0 - n_tokens * curvature)
@@ -332,7 +351,7 @@ def newton_step(
     for k in range(weights.size):
         weights[k] += shortened * step[k]
         change += abs(shortened * step[k])
-    return change / weights.size
+    return float(change / weights.size)
 
 
 # --- documents ---------------------------------------------------------------------------------------------------
@@ -342,126 +361,62 @@ def newton_step(
 def sample_documents(
     first: int,
     last: int,
-    indptr: Array,
-    words: Array,
-    counts: Array,
-    token_offsets: Array,
+    corpus: Any,
+    table: Any,
+    space: Any,
+    local: Any,
     streams: Array,
-    table_indptr: Array,
-    table_topics: Array,
-    table_weights: Array,
-    rest: Array,
-    embedding: Array,
-    embedding_by_dim: Array,
-    gain: Array,
-    tau: float,
-    n_top: int,
-    n_samples: int,
-    rate: float,
-    max_steps: int,
-    tol: float,
     draws: Array,
     gammas: Array,
     xis: Array,
     steps: Array,
 ) -> None:
-    """document.sample_document for documents first:last of a batch."""
-    n_topics, n_dims = embedding.shape
-    scale, rest_of_top, mean, noisy, theta, softmaxes, squares = np.empty((7, n_topics), embedding.dtype)
-    topic_counts = np.empty(n_topics, embedding.dtype)
-    cumulative = np.empty(n_topics)
-    heap, marked = np.empty(min(n_top, n_topics), np.int32), np.empty(n_topics, np.bool_)
-    moment = np.empty(n_dims, embedding.dtype)
-    sigma = embedding.dtype.type(tau**-0.5)
+    """document.sample_document for documents first:last; fills draws, γ, ξ and the rounds taken."""
+    n_topics, n_dims = space.embedding.shape
+    real = space.embedding.dtype.type
+    mean, squares, theta, counts = np.empty((4, n_topics), space.embedding.dtype)
+    scratch = np.empty((2, n_topics), space.embedding.dtype)
+    moment = np.empty(n_dims, space.embedding.dtype)
+    candidates = new_candidates(n_topics, local.n_top, space.embedding)
+    sigma = real(space.tau**-0.5)
     for d in range(first, last):
         weights, gamma = xis[d], gammas[d]
-        weights[:] = 0
-        gamma[:] = 0
-        squares[:] = ADAGRAD_FLOOR
-        start, stop = indptr[d], indptr[d + 1]
-        n_tokens = embedding.dtype.type(token_offsets[stop] - token_offsets[start])
+        weights[:], gamma[:], squares[:] = 0, 0, ADAGRAD_FLOOR
+        n_tokens = real(corpus.token_offsets[corpus.indptr[d + 1]] - corpus.token_offsets[corpus.indptr[d]])
         draw_stream, noise_stream = substream(streams[d], DRAWS), substream(streams[d], NOISE)
         steps[d] = 0
-        while n_tokens > 0 and steps[d] < max_steps:
-            top_total = weigh_candidates(weights, rest, heap, marked, scale, rest_of_top)
-            draw_tokens(
-                start,
-                stop,
-                words,
-                counts,
-                token_offsets,
-                substream(draw_stream, steps[d]),
-                table_indptr,
-                table_topics,
-                table_weights,
-                top_total,
-                scale,
-                rest_of_top,
-                cumulative,
-                topic_counts,
-                draws,
-            )
-            prior_mean(embedding_by_dim, gamma, mean)
-            noise_step = substream(noise_stream, steps[d])
-            add_noisy_softmax(weights, noise_step, n_samples, sigma, noisy, theta, softmaxes)
-            change = adagrad_step(weights, mean, topic_counts, n_tokens, softmaxes, tau, rate, squares)
-            embed(weights, embedding, gain, moment, gamma)
+        while n_tokens > 0 and steps[d] < local.max_steps:
+            step_draws, step_noise = substream(draw_stream, steps[d]), substream(noise_stream, steps[d])
+            draw_tokens(d, corpus, table, weights, step_draws, candidates, draws, counts)
+            prior_mean(gamma, space, mean)
+            noisy_softmax(weights, step_noise, local.n_samples, sigma, scratch, theta)
+            change = adagrad_step(weights, mean, counts, n_tokens, theta, space.tau, local.rate, squares)
+            embed(weights, space, moment, gamma)
             steps[d] += 1
-            if change < tol:
+            if change < local.tol:
                 break
 
 
 @kernel
 def infer_documents(
-    first: int,
-    last: int,
-    indptr: Array,
-    words: Array,
-    counts: Array,
-    token_offsets: Array,
-    table_indptr: Array,
-    table_topics: Array,
-    table_weights: Array,
-    rest: Array,
-    embedding: Array,
-    embedding_by_dim: Array,
-    gain: Array,
-    tau: float,
-    n_top: int,
-    gammas: Array,
-    xis: Array,
+    first: int, last: int, corpus: Any, table: Any, space: Any, n_top: int, gammas: Array, xis: Array
 ) -> None:
-    """document.infer_document for documents first:last of a batch."""
-    n_topics, n_dims = embedding.shape
-    scale, rest_of_top, mean, theta, step, topic_counts = np.empty((6, n_topics), embedding.dtype)
-    heap, marked = np.empty(min(n_top, n_topics), np.int32), np.empty(n_topics, np.bool_)
-    moment = np.empty(n_dims, embedding.dtype)
+    """document.infer_document for documents first:last; fills γ and ξ."""
+    n_topics, n_dims = space.embedding.shape
+    real = space.embedding.dtype.type
+    mean, counts = np.empty((2, n_topics), space.embedding.dtype)
+    scratch = np.empty((2, n_topics), space.embedding.dtype)
+    moment = np.empty(n_dims, space.embedding.dtype)
+    candidates = new_candidates(n_topics, n_top, space.embedding)
     for d in range(first, last):
         weights, gamma = xis[d], gammas[d]
-        weights[:] = 0
-        gamma[:] = 0
-        start, stop = indptr[d], indptr[d + 1]
-        n_tokens = embedding.dtype.type(token_offsets[stop] - token_offsets[start])
-        if n_tokens == 0:
-            continue
-        for _ in range(INFER_ROUNDS):
-            top_total = weigh_candidates(weights, rest, heap, marked, scale, rest_of_top)
-            expect_counts(
-                start,
-                stop,
-                words,
-                counts,
-                table_indptr,
-                table_topics,
-                table_weights,
-                top_total,
-                scale,
-                rest_of_top,
-                topic_counts,
-            )
-            prior_mean(embedding_by_dim, gamma, mean)
-            change = newton_step(weights, mean, topic_counts, n_tokens, tau, theta, step)
-            embed(weights, embedding, gain, moment, gamma)
+        weights[:], gamma[:] = 0, 0
+        n_tokens = real(corpus.token_offsets[corpus.indptr[d + 1]] - corpus.token_offsets[corpus.indptr[d]])
+        for _ in range(INFER_ROUNDS if n_tokens > 0 else 0):
+            expect_counts(d, corpus, table, weights, candidates, counts)
+            prior_mean(gamma, space, mean)
+            change = newton_step(weights, mean, counts, n_tokens, space.tau, scratch)
+            embed(weights, space, moment, gamma)
             if change < INFER_TOL:
                 break
 
@@ -470,18 +425,17 @@ def infer_documents(
 def score_documents(
     first: int,
     last: int,
-    indptr: Array,
-    words: Array,
-    counts: Array,
+    corpus: Any,
     xis: Array,
-    word_indptr: Array,
-    word_topics: Array,
-    word_counts: Array,
+    counted: Any,
     topic_total: Array,
     beta: float,
     out: Array,
 ) -> None:
-    """words.log_likelihood for documents first:last: λ = β + counts, so each word needs its own topics only."""
+    """words.log_likelihood for documents first:last; λ = β + counted, so a word costs its own topics only.
+
+    `counted` is λ - β as a Table: indptr, topics and weights by word.
+    """
     share = np.empty(xis.shape[1])
     for d in range(first, last):
         softmax(xis[d], share)
@@ -490,31 +444,21 @@ def score_documents(
             share[k] /= topic_total[k]
             unseen += beta * share[k]
         total = 0.0
-        for entry in range(indptr[d], indptr[d + 1]):
-            probability = unseen
-            for i in range(word_indptr[words[entry]], word_indptr[words[entry] + 1]):
-                probability += share[word_topics[i]] * word_counts[i]
-            total += counts[entry] * np.log(probability)
+        for entry in range(corpus.indptr[d], corpus.indptr[d + 1]):
+            word, probability = corpus.words[entry], unseen
+            for i in range(counted.indptr[word], counted.indptr[word + 1]):
+                probability += share[counted.topics[i]] * counted.weights[i]
+            total += corpus.counts[entry] * np.log(probability)
         out[d] = total
 
 
-# --- the draw table -------------------------------------------------------------------------------------------------
+# --- the draw table ----------------------------------------------------------------------------------------------
 
 
 @kernel
 def keep_largest_in_rows(indptr: Array, values: Array, n: int, kept: Array) -> None:
     """words.ranks_in_rows(...) < n, entry by entry."""
+    heap = np.empty(n, np.int32)
     for row in range(indptr.size - 1):
         start, stop = indptr[row], indptr[row + 1]
-        if stop - start <= n:
-            kept[start:stop] = True
-            continue
-        threshold = np.partition(values[start:stop], stop - start - n)[stop - start - n]
-        larger = 0
-        for i in range(start, stop):
-            kept[i] = values[i] > threshold
-            larger += kept[i]
-        for i in range(start, stop):
-            if larger < n and values[i] == threshold:
-                kept[i] = True
-                larger += 1
+        mark_heaviest(values[start:stop], heap, kept[start:stop])

@@ -27,8 +27,8 @@ class CpuTopics(NamedTuple):
     """Topics laid out for the kernels."""
 
     topics: Topics
-    table: tuple[Any, ...]  # the fields of a DrawTable
-    embedding: tuple[Any, ...]  # μ [k, m], μ' [m, k], τ Σ_a, τ
+    table: kernels.Table
+    space: kernels.Space
 
 
 class CpuEngine:
@@ -39,31 +39,46 @@ class CpuEngine:
     def __init__(self, settings: LocalSettings, n_threads: int, dtype: DTypeLike = np.float32) -> None:
         self.settings = settings
         self.n_threads = n_threads
-        self.dtype = np.dtype(dtype)
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
         self._blas = ThreadpoolController()
 
     def prepare(self, topics: Topics) -> CpuTopics:
         table = words.draw_table(topics, self._kept_for_drawing(topics.word_topic))
         embedding = topics.embedding.astype(self.dtype)
         gain = (topics.priors.tau * topics.document_cov).astype(self.dtype)
-        tau = self.dtype.type(topics.priors.tau)
         return CpuTopics(
             topics,
-            (table.indptr, table.topics, table.weights.astype(self.dtype), table.rest.astype(self.dtype)),
-            (embedding, np.ascontiguousarray(embedding.T), gain, tau),
+            kernels.Table(
+                table.indptr, table.topics, table.weights.astype(self.dtype), table.rest.astype(self.dtype)
+            ),
+            kernels.Space(embedding, np.ascontiguousarray(embedding.T), gain, self.dtype.type(topics.priors.tau)),
         )
 
     def statistics(self, prepared: CpuTopics, batch: Batch, seed: int, sweep: int) -> Statistics:
-        topics, local = prepared.topics, self.settings
+        topics, settings = prepared.topics, self.settings
         documents = self._empty_documents(topics, batch)
         draws = np.empty(batch.token_offsets[-1], dtype=np.int32)
         steps = np.zeros(len(batch), dtype=np.int64)
-        streams = random.stream(seed, sweep, batch.documents)
-        arguments = (batch.indptr, batch.words, batch.counts, batch.token_offsets, streams)
-        arguments += (*prepared.table, *prepared.embedding, local.topics_per_document, local.n_samples)
-        arguments += (self.dtype.type(local.rate), local.max_steps, local.tol)
-        arguments += (draws, documents.embedding, documents.weights, steps)
-        self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, kernels.sample_documents, *arguments)
+        self._over_blocks(
+            len(batch),
+            DOCUMENTS_A_BLOCK,
+            kernels.sample_documents,
+            _corpus(batch),
+            prepared.table,
+            prepared.space,
+            kernels.Local(
+                settings.topics_per_document,
+                settings.n_samples,
+                self.dtype.type(settings.rate),
+                settings.max_steps,
+                settings.tol,
+            ),
+            random.stream(seed, sweep, batch.documents),
+            draws,
+            documents.embedding,
+            documents.weights,
+            steps,
+        )
         gamma = documents.embedding.astype(np.float64)
         return Statistics(
             count_draws(np.repeat(batch.words, batch.counts), draws, topics.n_words, topics.n_topics),
@@ -75,26 +90,39 @@ class CpuEngine:
 
     def infer(self, prepared: CpuTopics, batch: Batch) -> Documents:
         documents = self._empty_documents(prepared.topics, batch)
-        arguments = (batch.indptr, batch.words, batch.counts, batch.token_offsets)
-        arguments += (*prepared.table, *prepared.embedding, self.settings.topics_per_document)
-        arguments += (documents.embedding, documents.weights)
-        self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, kernels.infer_documents, *arguments)
+        self._over_blocks(
+            len(batch),
+            DOCUMENTS_A_BLOCK,
+            kernels.infer_documents,
+            _corpus(batch),
+            prepared.table,
+            prepared.space,
+            self.settings.topics_per_document,
+            documents.embedding,
+            documents.weights,
+        )
         return documents
 
     def log_likelihood(self, prepared: CpuTopics, weights: Floats, batch: Batch) -> Floats:
         topics, result = prepared.topics, np.zeros(len(batch))
         counted = topics.word_topic
-        arguments = (batch.indptr, batch.words, batch.counts, weights)
-        arguments += (counted.indptr, counted.indices, counted.data, topics.topic_total, topics.priors.beta)
-        self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, kernels.score_documents, *arguments, result)
+        self._over_blocks(
+            len(batch),
+            DOCUMENTS_A_BLOCK,
+            kernels.score_documents,
+            _corpus(batch),
+            weights,
+            kernels.Table(counted.indptr, counted.indices, counted.data, topics.topic_total),
+            topics.topic_total,
+            topics.priors.beta,
+            result,
+        )
         return result
 
     def _kept_for_drawing(self, word_topic: sparse.csr_matrix) -> NDArray[np.bool_]:
         """words.kept_for_drawing, without sorting."""
         in_word = np.empty(word_topic.nnz, dtype=np.bool_)
-        kernels.keep_largest_in_rows(
-            word_topic.indptr, word_topic.data, self.settings.topics_per_word, in_word
-        )
+        kernels.keep_largest_in_rows(word_topic.indptr, word_topic.data, self.settings.topics_per_word, in_word)
         positions = sparse.csr_matrix((np.arange(word_topic.nnz), word_topic.indices, word_topic.indptr))
         positions = positions.tocsc()
         in_topic = np.empty_like(in_word)
@@ -131,3 +159,7 @@ class CpuEngine:
         with ThreadPoolExecutor(self.n_threads) as pool:
             for future in [pool.submit(work, first, min(first + size, n), *arguments) for first in firsts]:
                 future.result()
+
+
+def _corpus(batch: Batch) -> kernels.Corpus:
+    return kernels.Corpus(batch.indptr, batch.words, batch.counts, batch.token_offsets)

@@ -65,7 +65,7 @@ def sample_document(
     """Topic draws of every token, γ, ξ and the number of rounds; key = (seed, sweep, document)."""
     n_topics, n_tokens = topics.n_topics, int(counts.sum())
     weights, squares = np.zeros(n_topics), np.full(n_topics, ADAGRAD_FLOOR)
-    draws = np.zeros(n_tokens, dtype=np.int32)
+    draws: Ints = np.zeros(n_tokens, dtype=np.int32)
     steps = 0
     while n_tokens and steps < settings.max_steps:
         uniforms = random.uniforms(random.stream(*key, random.DRAWS, steps), np.arange(n_tokens))
@@ -101,7 +101,7 @@ def infer_document(
 ) -> tuple[Floats, Floats]:
     """γ and ξ of a document under fixed topics."""
     weights = np.zeros(topics.n_topics)
-    embedding = np.zeros(topics.n_dims)
+    embedding: Floats = np.zeros(topics.n_dims)
     for _ in range(INFER_ROUNDS if len(words) else 0):
         topic_counts = expected_counts(table, words, counts, weights, n_top)
         step = newton_step(weights, topics.embedding @ embedding, topic_counts, topics.priors.tau)

@@ -81,9 +81,7 @@ def _log_weights(topics: Topics, documents: Documents) -> float:
     return float(0.5 * documents.weights.size * np.log(tau / (2 * np.pi)) - 0.5 * tau * distance)
 
 
-def _log_assignments(
-    weights: Floats, batch: Batch, counts: Floats, tau: float, noise: Floats | None
-) -> float:
+def _log_assignments(weights: Floats, batch: Batch, counts: Floats, tau: float, noise: Floats | None) -> float:
     """Σ_d [n_d'ξ_d - N_d E[log Σ_k exp η_dk]]."""
     document_of_entry = np.repeat(np.arange(len(batch)), np.diff(batch.indptr))
     sampled = weights[None] if noise is None else weights + tau**-0.5 * noise

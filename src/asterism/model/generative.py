@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse, special
 
-from .state import Floats
+from .state import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def sample_corpus(
 
 
 def _draw_words(
-    rng: np.random.Generator, lengths: Floats, proportions: Floats, topic_word: Floats
+    rng: np.random.Generator, lengths: Ints, proportions: Floats, topic_word: Floats
 ) -> sparse.csr_matrix:
     """Word counts [d, v]: with z summed out, the words of a document are draws from θ φ."""
     rows = []

@@ -26,7 +26,7 @@ def mix(x: Streams) -> Streams:
     """Hash 64 bits to 64 bits."""
     x = (x ^ (x >> np.uint64(30))) * MIX_1
     x = (x ^ (x >> np.uint64(27))) * MIX_2
-    return x ^ (x >> np.uint64(31))
+    return np.asarray(x ^ (x >> np.uint64(31)))
 
 
 def stream(*key: ArrayLike) -> Streams:
@@ -44,7 +44,7 @@ def bits(streams: Streams, index: ArrayLike) -> Streams:
 
 def uniforms(streams: Streams, index: ArrayLike) -> NDArray[np.float64]:
     """Uniform on [0, 1)."""
-    return (bits(streams, index) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return np.asarray((bits(streams, index) >> np.uint64(11)).astype(np.float64) * 2.0**-53)
 
 
 def normals(streams: Streams, n: int) -> NDArray[np.float64]:
@@ -53,7 +53,7 @@ def normals(streams: Streams, n: int) -> NDArray[np.float64]:
     radius = np.sqrt(-2 * np.log(((halves >> np.uint64(32)).astype(np.float64) + 1) * 2.0**-32))
     angle = 2 * np.pi * (halves & np.uint64(0xFFFFFFFF)).astype(np.float64) * 2.0**-32
     pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=-1)
-    return pairs.reshape(*pairs.shape[:-2], -1)[..., :n]
+    return np.asarray(pairs.reshape(*pairs.shape[:-2], -1)[..., :n])
 
 
 def permutation(n: int, *key: ArrayLike) -> NDArray[np.int64]:
@@ -66,8 +66,6 @@ def seed_of(random_state: Any) -> int:
     if random_state is None:
         return int(np.random.default_rng().integers(2**63))
     if isinstance(random_state, np.random.RandomState | np.random.Generator):
-        draw = (
-            random_state.integers if isinstance(random_state, np.random.Generator) else random_state.randint
-        )
+        draw = random_state.integers if isinstance(random_state, np.random.Generator) else random_state.randint
         return int(draw(2**31 - 1))
     return int(random_state) % 2**63

@@ -21,9 +21,7 @@ def heaviest_topics(weights: Floats, n: int) -> NDArray[np.int64]:
     return np.sort(np.argsort(-weights, kind="stable")[:n])
 
 
-def candidate_mass(
-    table: DrawTable, word: int, weights: Floats, top: NDArray[np.int64]
-) -> tuple[Ints, Floats]:
+def candidate_mass(table: DrawTable, word: int, weights: Floats, top: NDArray[np.int64]) -> tuple[Ints, Floats]:
     """Topics and their mass, the own bucket then the top one; a topic in both appears twice."""
     own = slice(table.indptr[word], table.indptr[word + 1])
     own_topics = table.topics[own]
@@ -43,4 +41,4 @@ def draw(topics: Ints, mass: Floats, uniforms: Floats) -> Ints:
 
 def responsibilities(topics: Ints, mass: Floats, n_topics: int) -> Floats:
     """q(z = k), dense [k]."""
-    return np.bincount(topics, mass, minlength=n_topics) / mass.sum()
+    return np.asarray(np.bincount(topics, mass, minlength=n_topics) / mass.sum())

@@ -54,9 +54,7 @@ def draw_table(topics: Topics, kept: NDArray[np.bool_]) -> DrawTable:
     weights = np.exp(special.psi(word_topic.data[kept] + beta) - log_total[columns])
     rest = np.maximum(np.exp(special.psi(beta) - log_total), SMALLEST_WEIGHT)
     indptr = np.concatenate([[0], np.cumsum(kept)])[word_topic.indptr]
-    return DrawTable(
-        indptr.astype(np.int64), columns.astype(np.int32), np.maximum(weights, rest[columns]), rest
-    )
+    return DrawTable(indptr.astype(np.int64), columns.astype(np.int32), np.maximum(weights, rest[columns]), rest)
 
 
 def word_probabilities(topics: Topics) -> Floats:
@@ -65,9 +63,7 @@ def word_probabilities(topics: Topics) -> Floats:
     return np.asarray((counts + topics.priors.beta) / topics.topic_total[:, None])
 
 
-def log_likelihood(
-    topics: Topics, weights: Floats, words: NDArray[np.int32], counts: NDArray[np.int32]
-) -> float:
+def log_likelihood(topics: Topics, weights: Floats, words: NDArray[np.int32], counts: NDArray[np.int32]) -> float:
     """Σ_n log Σ_k softmax(ξ)_k E[φ_k,w_n] of one document's words."""
     predictive = special.softmax(weights) @ word_probabilities(topics)[:, words]
     return float(counts @ np.log(predictive))
