@@ -27,7 +27,7 @@ from .model.state import Batch, Documents, Floats, LocalSettings, Priors, Topics
 from .model.topics import weight_correlation
 from .parameters import check_parameters
 from .progress import progress_bar
-from .training import TrainingSettings, learn_batch, train
+from .training import Seen, TrainingSettings, consecutive_batches, learn_stream, train
 
 logger = logging.getLogger(__name__)
 
@@ -173,7 +173,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.state_ = trained.topics
         self.history_ = [asdict(record) for record in trained.history]
         self.n_sweeps_, self.converged_ = len(trained.history), trained.converged
-        self._n_batches, self._n_documents = trained.iteration, counts.shape[0]
+        self._seen = trained.seen
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> TopicEmbeddingModel:
@@ -187,16 +187,11 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         else:
             counts = self._first_counts(X)
             self._begin(counts)
-        engine, settings = self._engine(), self._training()
-        for first in range(0, counts.shape[0], settings.batch_size):
-            rows = counts[first : first + settings.batch_size]
-            batch = Batch.of(rows, first_document=self._n_documents)
-            total = max(self.total_documents or 0, self._n_documents + len(batch))
-            self.state_, _ = learn_batch(
-                self.state_, batch, engine, total, self._n_batches, settings, self._seed, self.n_sweeps_
-            )
-            self._n_batches += 1
-            self._n_documents += len(batch)
+        settings = self._training()
+        batches = consecutive_batches(counts, settings.batch_size, self._seen.documents)
+        self.state_, self._seen = learn_stream(
+            self.state_, batches, self._engine(), settings, self._seed, self._seen
+        )
         self._serving = {}
         return self
 
@@ -336,7 +331,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.state_ = svi.start(counts, self.n_topics, self.n_dims, self._priors(), self._seed)
         self.history_ = []
         self.n_sweeps_, self.converged_ = 0, False
-        self._n_batches = self._n_documents = 0
+        self._seen = Seen(0, 0, 0)
         self._serving = {}
 
     def _hold_out(self, counts: sparse.csr_matrix) -> tuple[Completion | None, NDArray[np.int64]]:
@@ -388,6 +383,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             self.evaluate_every,
             self.step_offset,
             self.step_exponent,
+            self.total_documents,
         )
 
     def _checked_topic(self, topic: int) -> int:

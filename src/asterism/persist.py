@@ -26,6 +26,7 @@ from . import __version__
 from .corpus.text import TextPipeline
 from .errors import InputError, ModelFileError
 from .model.state import Priors, Topics
+from .training import Seen
 
 FORMAT_VERSION = 1
 JSON_FILE, ARRAYS_FILE = "model.json", "topics.safetensors"
@@ -106,8 +107,7 @@ def _describe(model: Any) -> dict[str, Any]:
         "n_sweeps": model.n_sweeps_,
         "converged": model.converged_,
         "seed": model._seed,
-        "n_batches": model._n_batches,
-        "n_documents": model._n_documents,
+        "seen": model._seen._asdict(),
     }
 
 
@@ -227,7 +227,7 @@ def _restore(model: Any, description: dict[str, Any], state: Topics) -> None:
     model.history_ = list(description["history"])
     model.n_sweeps_, model.converged_ = int(description["n_sweeps"]), bool(description["converged"])
     model._seed = int(description["seed"])
-    model._n_batches, model._n_documents = int(description["n_batches"]), int(description["n_documents"])
+    model._seen = Seen(**{name: int(value) for name, value in description["seen"].items()})
     model._serving = {}
 
 

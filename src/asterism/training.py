@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from scipy import sparse
 from threadpoolctl import threadpool_limits
@@ -26,6 +27,7 @@ class TrainingSettings:
     evaluate_every: int  # sweeps
     step_offset: float
     step_exponent: float
+    total_documents: int | None  # of a stream
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,18 @@ class Progress:
     heldout_score: float | None  # the latest
 
 
+class Seen(NamedTuple):
+    """What a model has learned from so far: where step sizes and random numbers go on."""
+
+    sweeps: int
+    batches: int
+    documents: int
+
+
 @dataclass(frozen=True)
 class Trained:
     topics: Topics
-    iteration: int  # batches so far: where the step size goes on
+    seen: Seen
     history: list[SweepRecord]
     converged: bool
 
@@ -72,6 +82,19 @@ def train(
     report: Report,
 ) -> Trained:
     """Sweep over the documents until the held-out score settles or max_sweeps is reached."""
+    with _one_blas_thread():
+        return _train(topics, counts, heldout, engine, settings, seed, report)
+
+
+def _train(
+    topics: Topics,
+    counts: sparse.csr_matrix,
+    heldout: Completion | None,
+    engine: Engine,
+    settings: TrainingSettings,
+    seed: int,
+    report: Report,
+) -> Trained:
     began = time.perf_counter()
     history: list[SweepRecord] = []
     scores: list[float] = []
@@ -97,14 +120,27 @@ def train(
             )
         )
         logger.info("%s", history[-1])
-        if is_due and has_settled(scores, settings.tol):
-            return Trained(topics, iteration, history, converged=True)
-    return Trained(topics, iteration, history, converged=False)
+        if has_settled(scores, settings.tol):
+            break
+    converged = has_settled(scores, settings.tol)
+    return Trained(topics, Seen(len(history), iteration, counts.shape[0]), history, converged)
 
 
 def has_settled(scores: list[float], tol: float) -> bool:
     """Whether the last two held-out scores differ by less than tol."""
     return len(scores) > 1 and abs(scores[-1] - scores[-2]) < tol
+
+
+def learn_stream(
+    topics: Topics, batches: Iterable[Batch], engine: Engine, settings: TrainingSettings, seed: int, seen: Seen
+) -> tuple[Topics, Seen]:
+    """Learn from batches that are seen once, going on from what was `seen` before."""
+    with _one_blas_thread():
+        for batch in batches:
+            total = max(settings.total_documents or 0, seen.documents + len(batch))
+            topics, _ = learn_batch(topics, batch, engine, total, seen.batches, settings, seed, seen.sweeps)
+            seen = Seen(seen.sweeps, seen.batches + 1, seen.documents + len(batch))
+    return topics, seen
 
 
 def learn_batch(
@@ -118,12 +154,9 @@ def learn_batch(
     sweep: int,
 ) -> tuple[Topics, int]:
     """The topics after one batch, and the local rounds its documents took."""
-    # Bits of a matrix product can depend on how many threads share it, so BLAS gets one.
-    with threadpool_limits(1, user_api="blas"):
-        statistics = engine.statistics(engine.prepare(topics), batch, seed, sweep)
-        step = svi.step_size(iteration, settings.step_offset, settings.step_exponent)
-        updated = svi.update(topics, statistics, total_documents / len(batch), step)
-    return updated, statistics.n_steps
+    statistics = engine.statistics(engine.prepare(topics), batch, seed, sweep)
+    step = svi.step_size(iteration, settings.step_offset, settings.step_exponent)
+    return svi.update(topics, statistics, total_documents / len(batch), step), statistics.n_steps
 
 
 def shuffled_batches(counts: sparse.csr_matrix, batch_size: int, seed: int, sweep: int) -> Iterator[Batch]:
@@ -131,3 +164,14 @@ def shuffled_batches(counts: sparse.csr_matrix, batch_size: int, seed: int, swee
     order = random.permutation(counts.shape[0], seed, sweep, random.SHUFFLE)
     for first in range(0, len(order), batch_size):
         yield Batch.of(counts, order[first : first + batch_size])
+
+
+def consecutive_batches(counts: sparse.csr_matrix, batch_size: int, first_document: int) -> Iterator[Batch]:
+    """Every document once, in the given order; the first is document `first_document` of its stream."""
+    for first in range(0, counts.shape[0], batch_size):
+        yield Batch.of(counts[first : first + batch_size], first_document=first_document + first)
+
+
+def _one_blas_thread() -> Any:
+    """Bits of a matrix product can depend on how many threads share it, so BLAS gets one."""
+    return threadpool_limits(1, user_api="blas")
