@@ -39,7 +39,7 @@ def stream(*key: ArrayLike) -> Streams:
 
 def bits(streams: Streams, index: ArrayLike) -> Streams:
     """The index-th 64 random bits of each stream."""
-    return mix(streams + GOLDEN * (np.asarray(index).astype(np.uint64) + np.uint64(1)))
+    return mix(streams + GOLDEN * (np.atleast_1d(index).astype(np.uint64) + np.uint64(1)))
 
 
 def uniforms(streams: Streams, index: ArrayLike) -> NDArray[np.float64]:

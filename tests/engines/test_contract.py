@@ -1,0 +1,194 @@
+"""One contract for every engine: agreement with the reference, additivity, independence of threads and order."""
+
+import numpy as np
+import pytest
+
+from asterism import sample_corpus
+from asterism.engines import select_engine
+from asterism.engines.cpu import CpuEngine
+from asterism.engines.reference import ReferenceEngine
+from asterism.errors import InputError
+from asterism.evaluation.completion import split_tokens
+from asterism.model import svi
+from asterism.model.state import Batch, LocalSettings, Priors
+
+ENGINES = {
+    "reference": ReferenceEngine,
+    "cpu-float64": lambda settings: CpuEngine(settings, n_threads=2, dtype=np.float64),
+    "cpu-float32": lambda settings: CpuEngine(settings, n_threads=2),
+}
+TOLERANCE = {"reference": 1e-12, "cpu-float64": 1e-8, "cpu-float32": 2e-2}
+
+
+def make(n_documents=40, n_topics=7, n_words=61, n_dims=3, sparsity=(3, 12, 2), **local):
+    corpus = sample_corpus(n_documents, n_topics, n_words, n_dims, mean_length=25, seed=n_documents)
+    topics = svi.start(corpus.counts, n_topics, n_dims, Priors(0.3, 0.5, 1.2, 1 / n_topics), seed=2)
+    return corpus.counts, topics, LocalSettings(*sparsity, **local)
+
+
+@pytest.fixture(params=ENGINES)
+def name(request):
+    return request.param
+
+
+def assert_statistics_agree(actual, expected, rtol):
+    assert actual.n_documents == expected.n_documents
+    np.testing.assert_allclose(actual.weight_embedding, expected.weight_embedding, rtol=rtol, atol=50 * rtol)
+    np.testing.assert_allclose(actual.embedding_outer, expected.embedding_outer, rtol=rtol, atol=50 * rtol)
+
+
+@pytest.mark.parametrize("n_documents", [1, 7, 129])
+@pytest.mark.parametrize(("n_topics", "n_dims"), [(2, 1), (7, 3), (33, 5)])
+def test_statistics_equal_the_references(name, n_documents, n_topics, n_dims):
+    counts, topics, settings = make(n_documents, n_topics, n_dims=n_dims)
+    batch = Batch.of(counts)
+    reference, engine = ReferenceEngine(settings), ENGINES[name](settings)
+    expected = reference.statistics(reference.prepare(topics), batch, seed=3, sweep=1)
+    actual = engine.statistics(engine.prepare(topics), batch, seed=3, sweep=1)
+    assert_statistics_agree(actual, expected, TOLERANCE[name])
+    moved = abs(actual.word_topic - expected.word_topic).sum() / 2
+    # In float32 a draw can fall on the other side of a boundary, and takes its document's later rounds along.
+    assert moved <= (0.01 * counts.sum() if name == "cpu-float32" else 0)
+
+
+@pytest.mark.parametrize("sparsity", [(1, 1, 1), (3, 12, 2), (7, 61, 7), (50, 100, 10)])
+@pytest.mark.parametrize("n_samples", [1, 3])
+def test_statistics_equal_the_references_at_every_sparsity(sparsity, n_samples):
+    counts, topics, settings = make(sparsity=sparsity, n_samples=n_samples)
+    reference, engine = ReferenceEngine(settings), ENGINES["cpu-float64"](settings)
+    batch = Batch.of(counts)
+    expected = reference.statistics(reference.prepare(topics), batch, seed=0, sweep=0)
+    actual = engine.statistics(engine.prepare(topics), batch, seed=0, sweep=0)
+    assert_statistics_agree(actual, expected, 1e-8)
+    assert abs(actual.word_topic - expected.word_topic).sum() == 0
+    assert actual.n_steps == expected.n_steps
+
+
+def test_inferred_documents_equal_the_references(name):
+    counts, topics, settings = make(129)
+    reference, engine = ReferenceEngine(settings), ENGINES[name](settings)
+    expected = reference.infer(reference.prepare(topics), Batch.of(counts))
+    actual = engine.infer(engine.prepare(topics), Batch.of(counts))
+    np.testing.assert_allclose(actual.embedding, expected.embedding, atol=TOLERANCE[name])
+    np.testing.assert_allclose(actual.weights, expected.weights, atol=TOLERANCE[name])
+
+
+def test_likelihood_equals_the_references(name):
+    counts, topics, settings = make(50)
+    observed, scored = split_tokens(counts)
+    reference, engine = ReferenceEngine(settings), ENGINES[name](settings)
+    weights = reference.infer(reference.prepare(topics), Batch.of(observed)).weights
+    expected = reference.log_likelihood(reference.prepare(topics), weights, Batch.of(scored))
+    actual = engine.log_likelihood(engine.prepare(topics), weights, Batch.of(scored))
+    np.testing.assert_allclose(actual, expected, rtol=1e-9)
+
+
+def test_draw_tables_keep_the_same_pairs():
+    for sparsity in [(3, 1, 1), (3, 5, 2), (3, 12, 4)]:
+        _, topics, settings = make(60, sparsity=sparsity)
+        reference = ReferenceEngine(settings).prepare(topics).table
+        table = CpuEngine(settings, 1, np.float64).prepare(topics).table
+        np.testing.assert_array_equal(table.indptr, reference.indptr)
+        np.testing.assert_array_equal(table.topics, reference.topics)
+        np.testing.assert_allclose(table.weights, reference.weights)
+
+
+def test_statistics_add(name):
+    """Those of A + B are those of A plus those of B."""
+    counts, topics, settings = make(41)
+    engine = ENGINES[name](settings)
+    prepared, rows = engine.prepare(topics), np.arange(41)
+    whole = engine.statistics(prepared, Batch.of(counts, rows), seed=1, sweep=2)
+    parts = [
+        engine.statistics(prepared, Batch.of(counts, part), seed=1, sweep=2) for part in (rows[:13], rows[13:])
+    ]
+    summed = parts[0] + parts[1]
+    assert abs(whole.word_topic - summed.word_topic).sum() == 0
+    assert_statistics_agree(summed, whole, 1e-10)
+    assert summed.n_steps == whole.n_steps
+
+
+def test_order_of_documents_does_not_matter(name):
+    counts, topics, settings = make(41)
+    engine = ENGINES[name](settings)
+    prepared, order = engine.prepare(topics), np.random.default_rng(0).permutation(41)
+    straight = engine.statistics(prepared, Batch.of(counts), seed=1, sweep=2)
+    shuffled = engine.statistics(prepared, Batch.of(counts, order), seed=1, sweep=2)
+    assert abs(straight.word_topic - shuffled.word_topic).sum() == 0
+    assert_statistics_agree(shuffled, straight, 1e-10)
+    np.testing.assert_array_equal(
+        engine.infer(prepared, Batch.of(counts)).weights[order],
+        engine.infer(prepared, Batch.of(counts, order)).weights,
+    )
+
+
+def test_every_token_is_counted_once(name):
+    counts, topics, settings = make(41)
+    engine = ENGINES[name](settings)
+    statistics = engine.statistics(engine.prepare(topics), Batch.of(counts), seed=1, sweep=2)
+    per_word = np.asarray(statistics.word_topic.sum(axis=1)).ravel()
+    np.testing.assert_array_equal(per_word, np.asarray(counts.sum(axis=0)).ravel())
+
+
+def test_empty_documents_and_unseen_words(name):
+    """An empty document stays at the prior mean; a word no topic knows is still drawn."""
+    counts, topics, settings = make(10)
+    unseen = int(np.argmin(topics.word_topic.sum(axis=1)))
+    topics.word_topic.data[topics.word_topic.indptr[unseen] : topics.word_topic.indptr[unseen + 1]] = 0
+    topics.word_topic.eliminate_zeros()
+    rows = np.zeros((2, 61), dtype=np.int32)
+    rows[1, unseen] = 4
+    batch = Batch.of(type(counts)(rows))
+    engine = ENGINES[name](settings)
+    statistics = engine.statistics(engine.prepare(topics), batch, seed=0, sweep=0)
+    assert statistics.word_topic.sum() == 4
+    documents = engine.infer(engine.prepare(topics), batch)
+    assert not documents.embedding[0].any()
+    assert np.isfinite(documents.weights).all()
+
+
+@pytest.mark.parametrize("n_threads", [2, 3, 8])
+def test_number_of_threads_changes_no_bit(n_threads):
+    counts, topics, settings = make(129, n_topics=33)
+    one, many = CpuEngine(settings, 1), CpuEngine(settings, n_threads)
+    a = one.statistics(one.prepare(topics), Batch.of(counts), seed=1, sweep=0)
+    b = many.statistics(many.prepare(topics), Batch.of(counts), seed=1, sweep=0)
+    np.testing.assert_array_equal(a.weight_embedding, b.weight_embedding)
+    np.testing.assert_array_equal(a.embedding_outer, b.embedding_outer)
+    assert abs(a.word_topic - b.word_topic).sum() == 0
+    x = one.infer(one.prepare(topics), Batch.of(counts))
+    y = many.infer(many.prepare(topics), Batch.of(counts))
+    np.testing.assert_array_equal(x.weights, y.weights)
+    np.testing.assert_array_equal(x.embedding, y.embedding)
+
+
+def test_seed_and_sweep_change_the_draws(name):
+    counts, topics, settings = make(20)
+    engine = ENGINES[name](settings)
+    prepared = engine.prepare(topics)
+    draws = [
+        engine.statistics(prepared, Batch.of(counts), seed, sweep).word_topic
+        for seed, sweep in [(0, 0), (1, 0), (0, 1)]
+    ]
+    assert abs(draws[0] - draws[1]).sum() > 0
+    assert abs(draws[0] - draws[2]).sum() > 0
+
+
+def test_errors_in_a_thread_are_not_lost():
+    engine = CpuEngine(make()[2], n_threads=2)
+
+    def fail(first, last):
+        if first == 16:
+            raise RuntimeError("block 1")
+
+    with pytest.raises(RuntimeError, match="block 1"):
+        engine._over_blocks(40, 16, fail)
+
+
+def test_names_become_engines():
+    settings = make()[2]
+    assert select_engine("auto", settings).name == "cpu"
+    assert select_engine("cpu", settings, 3).n_threads == 3
+    assert select_engine("reference", settings).name == "reference"
+    with pytest.raises(InputError, match="abacus"):
+        select_engine("abacus", settings)

@@ -1,0 +1,81 @@
+"""Kernels against the functions of model/ that they name, and how they are compiled."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from asterism.engines import _cpu_kernels as kernels
+from asterism.model import random, tokens
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 128])
+def test_normals_equal_the_references(n):
+    stream = random.stream(3, 4)
+    out = np.empty(n)
+    kernels.fill_normals(stream[0], out)
+    np.testing.assert_allclose(out, random.normals(stream, n)[0], rtol=1e-12, atol=1e-12)
+
+
+def test_uniforms_and_streams_equal_the_references():
+    assert kernels.substream(random.stream(3, 4)[0], 5) == random.stream(3, 4, 5)[0]
+    for index in range(20):
+        assert kernels.uniform(random.stream(9)[0], index) == random.uniforms(random.stream(9), index)[0]
+
+
+@pytest.mark.parametrize("n_top", [1, 2, 5, 30, 31, 60])
+def test_heaviest_topics_equal_the_references(n_top):
+    rng = np.random.default_rng(n_top)
+    for _ in range(20):
+        weights = rng.integers(0, 6, 31).astype(float)  # many ties
+        marked = np.empty(31, dtype=bool)
+        kernels.mark_heaviest(weights, np.empty(min(n_top, 31), np.int32), marked)
+        np.testing.assert_array_equal(np.flatnonzero(marked), tokens.heaviest_topics(weights, n_top))
+
+
+def test_the_same_code_runs_without_the_compiler():
+    """NUMBA_DISABLE_JIT=1: kernels stay Python, to be stepped through; draws are the same."""
+    program = """
+import numpy as np
+from asterism.engines import _cpu_kernels as kernels
+from asterism.model import random
+print(type(kernels.mix).__name__, repr(kernels.uniform(random.stream(9)[0], 3)))
+"""
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    kind, value = done.stdout.split(maxsplit=1)
+    assert kind == "function"
+    assert float(value.replace("np.float64(", "").rstrip(")\n")) == random.uniforms(random.stream(9), 3)[0]
+
+
+def test_nothing_is_compiled_again_in_the_next_process(tmp_path):
+    """The second process finds every kernel on disk."""
+    program = """
+import numpy as np, numba
+from asterism import TopicEmbeddingModel, sample_corpus
+from asterism.engines import _cpu_kernels as kernels
+corpus = sample_corpus(30, 3, 40)
+TopicEmbeddingModel(3, 2, max_sweeps=1, random_state=0).fit(corpus.counts).score(corpus.counts)
+dispatchers = [k for k in vars(kernels).values() if isinstance(k, numba.core.registry.CPUDispatcher)]
+print(sum(sum(k.stats.cache_misses.values()) for k in dispatchers))
+print(sum(sum(k.stats.cache_hits.values()) for k in dispatchers))
+"""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", program]
+    first, second = (
+        subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
+        for _ in range(2)
+    )
+    assert int(first[0]) > 0
+    assert int(second[0]) == 0
+    assert int(second[1]) > 0
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    heavy = ("torch", "ray", "numba", "bokeh", "sklearn")
+    program = f"import sys, asterism; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
