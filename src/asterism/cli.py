@@ -48,18 +48,26 @@ Source = Annotated[
         show_default=False,
     ),
 ]
-TextField = Annotated[str, typer.Option(help="Name of the text in each JSON line.")]
+
+
+def _option(
+    description: str, *names: str, panel: str | None = None, show_default: bool = True, **more: Any
+) -> Any:
+    return typer.Option(*names, help=description, rich_help_panel=panel, show_default=show_default, **more)
+
+
+def _flag(description: str, *names: str, panel: str | None = None) -> Any:
+    """A switch; without a metavar, help would say that it takes a value."""
+    return _option(description, *names, panel=panel, metavar="")
+
+
+Json = Annotated[bool, _flag("Print JSON for programs.", "--json")]
+TRAINING, TEXT, COUNTS, PRIORS = "Training", "Texts", "Counts of words", "Priors"
+SPARSITY, SVI = "Sparsity: which topics a token may have", "Stochastic inference"
+TextField = Annotated[str, _option("Name of the text in each JSON line.", panel=TEXT)]
 VocabularyFile = Annotated[
-    Path | None, typer.Option(help="Words of a docword file, if not found beside it.", show_default=False)
+    Path | None, _option("Words of a docword file, if not found beside it.", panel=COUNTS, show_default=False)
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-
-
-def _option(description: str, *names: str, panel: str | None = None, show_default: bool = True) -> Any:
-    return typer.Option(*names, help=description, rich_help_panel=panel, show_default=show_default)
-
-
-TEXT, PRIORS, SPARSITY, SVI = "Text", "Priors", "Sparsity (the paper's K_s, V_s, s)", "Stochastic inference"
 
 
 @app.command()
@@ -73,6 +81,7 @@ def demo(
     from . import display
     from .demo import run_demo
 
+    typer.echo("reading the docstrings of the installed packages", err=True)
     display.show_demo(run_demo(topics, dims, seed, out))
 
 
@@ -81,23 +90,28 @@ def fit(
     source: Source,
     topics: Annotated[int, _option("Number of topics K.", "--topics", "-k")],
     out: Annotated[Path, _option("Folder for the model.", "--out", "-o")],
-    text_field: TextField = "text",
-    vocabulary: VocabularyFile = None,
     dims: Annotated[int, _option("Dimension M of the vectors.")] = 50,
-    inference: Annotated[Inference, _option("How to learn.")] = Inference.svi,
-    engine: Annotated[EngineName, _option("Who computes.")] = EngineName.auto,
-    threads: Annotated[int | None, _option("Threads; all cores by default.", show_default=False)] = None,
-    max_sweeps: Annotated[int, _option("Passes over the documents at most.")] = 20,
-    tol: Annotated[float, _option("Stop when the held-out log-likelihood per token changes by less.")] = 1e-3,
-    evaluate_every: Annotated[int, _option("Sweeps between two evaluations.")] = 1,
-    validation_fraction: Annotated[float, _option("Share of documents held out for that.")] = 0.05,
-    batch_size: Annotated[int, _option("Documents a minibatch.")] = 512,
     seed: Annotated[int, _option("Seed of all random numbers.")] = 0,
-    quiet: Annotated[bool, _option("No progress bar.", "--quiet", "-q")] = False,
+    quiet: Annotated[bool, _flag("No progress bar.", "--quiet", "-q")] = False,
     as_json: Json = False,
+    max_sweeps: Annotated[int, _option("Most passes over the documents.", panel=TRAINING)] = 20,
+    tol: Annotated[
+        float, _option("Stop when the held-out log-likelihood per token changes by less.", panel=TRAINING)
+    ] = 1e-3,
+    evaluate_every: Annotated[int, _option("Sweeps between two evaluations.", panel=TRAINING)] = 1,
+    validation_fraction: Annotated[float, _option("Share of documents held out for them.", panel=TRAINING)] = 0.05,
+    batch_size: Annotated[int, _option("Documents a minibatch.", panel=TRAINING)] = 512,
+    inference: Annotated[Inference, _option("How to learn.", panel=TRAINING)] = Inference.svi,
+    engine: Annotated[
+        EngineName, _option("What computes: auto, cpu or reference.", panel=TRAINING, metavar="<name>")
+    ] = EngineName.auto,
+    threads: Annotated[
+        int | None, _option("Threads; as many as cores by default.", panel=TRAINING, show_default=False)
+    ] = None,
+    text_field: TextField = "text",
     language: Annotated[str, _option("Language of stop words and stemmer.", panel=TEXT)] = "english",
-    stop_words: Annotated[bool, _option("Remove the language's stop words.", panel=TEXT)] = True,
-    stem: Annotated[bool, _option("Merge the forms of a word.", panel=TEXT)] = True,
+    stop_words: Annotated[bool, _flag("Remove the language's stop words.", panel=TEXT)] = True,
+    stem: Annotated[bool, _flag("Merge the forms of a word.", panel=TEXT)] = True,
     min_df: Annotated[
         str, _option("Fewest documents a word is in: a number, a share such as 0.01, or auto.", panel=TEXT)
     ] = "auto",
@@ -105,19 +119,22 @@ def fit(
     max_words: Annotated[
         int | None, _option("Size of the vocabulary; all words by default.", panel=TEXT, show_default=False)
     ] = None,
-    non_integer: Annotated[NonInteger, _option("Fractional counts.", panel=TEXT)] = NonInteger.error,
+    vocabulary: VocabularyFile = None,
+    non_integer: Annotated[NonInteger, _option("What to do with fractions.", panel=COUNTS)] = NonInteger.error,
     alpha: Annotated[float, _option("Precision of topic embeddings.", panel=PRIORS)] = 0.1,
     rho: Annotated[float, _option("Precision of document embeddings.", panel=PRIORS)] = 0.1,
     tau: Annotated[float, _option("Precision of topic weights.", panel=PRIORS)] = 1.0,
     beta: Annotated[
         float | None, _option("Dirichlet prior of words; 1/K by default.", panel=PRIORS, show_default=False)
     ] = None,
-    topics_per_document: Annotated[int, _option("K_s.", panel=SPARSITY)] = 50,
-    words_per_topic: Annotated[int, _option("V_s.", panel=SPARSITY)] = 100,
-    topics_per_word: Annotated[int, _option("s.", panel=SPARSITY)] = 10,
+    topics_per_document: Annotated[
+        int, _option("A document's heaviest topics, the paper's K_s.", panel=SPARSITY)
+    ] = 50,
+    words_per_topic: Annotated[int, _option("A topic's most frequent words, V_s.", panel=SPARSITY)] = 100,
+    topics_per_word: Annotated[int, _option("A word's most frequent topics, s.", panel=SPARSITY)] = 10,
     samples: Annotated[int, _option("Monte-Carlo samples T of a gradient.", panel=SVI)] = 1,
     local_rate: Annotated[float, _option("Adagrad's rate.", panel=SVI)] = 0.5,
-    max_local_steps: Annotated[int, _option("Rounds a document at most.", panel=SVI)] = 50,
+    max_local_steps: Annotated[int, _option("Most rounds for a document.", panel=SVI)] = 50,
     local_tol: Annotated[float, _option("... or until its topic weights change less.", panel=SVI)] = 0.1,
     step_offset: Annotated[float, _option("Step t has size (offset + t)^-exponent.", panel=SVI)] = 1.0,
     step_exponent: Annotated[float, _option("See --step-offset.", panel=SVI)] = 0.9,
@@ -126,9 +143,9 @@ def fit(
     from . import display
     from .corpus import TextPipeline
     from .estimator import TopicEmbeddingModel
+    from .parameters import check_parameters
     from .persist import check_target
 
-    check_writable(check_target(out))
     pipeline = TextPipeline(
         language=language,
         stop_words="auto" if stop_words else None,
@@ -137,7 +154,6 @@ def fit(
         max_df=_frequency(max_df, "--max-df"),
         max_words=max_words,
     )
-    corpus = _read(source, text_field, vocabulary)
     model = TopicEmbeddingModel(
         topics,
         dims,
@@ -162,13 +178,15 @@ def fit(
         local_tol=local_tol,
         step_offset=step_offset,
         step_exponent=step_exponent,
-        vocabulary=corpus.vocabulary,
         text_pipeline=pipeline,
         non_integer=non_integer.value,
         random_state=seed,
         verbose=not quiet,
     )
-    model.fit(corpus.documents)
+    check_parameters(model)
+    check_target(out)
+    corpus = _read(source, text_field, vocabulary)
+    model.set_params(vocabulary=corpus.vocabulary).fit(corpus.documents)
     saved = model.save(out)
     display.show_fit(model, saved, as_json)
 
@@ -176,8 +194,8 @@ def fit(
 @app.command()
 def topics(
     model: Model,
-    words: Annotated[int, _option("Words a topic.", "--words", "-n")] = 10,
-    limit: Annotated[int | None, _option("Largest topics only.", show_default=False)] = None,
+    words: Annotated[int, _option("Words a topic.", "--words", "-n", min=1)] = 10,
+    limit: Annotated[int | None, _option("Only so many of the largest.", show_default=False, min=1)] = None,
     as_json: Json = False,
 ) -> None:
     """List the topics, largest first: share of tokens and top words."""
@@ -190,7 +208,7 @@ def topics(
 def correlated(
     model: Model,
     topic: Annotated[int, typer.Argument(help="Number of the topic.", show_default=False)],
-    n: Annotated[int, _option("How many topics.", "-n")] = 10,
+    n: Annotated[int, _option("How many topics.", "-n", min=1)] = 10,
     as_json: Json = False,
 ) -> None:
     """List the topics that occur most with a topic."""
@@ -244,8 +262,8 @@ def info(model: Model, as_json: Json = False) -> None:
 
 @app.callback(invoke_without_command=True)
 def options(
-    version: Annotated[bool, _option("Print the version.", "--version")] = False,
-    verbose: Annotated[bool, _option("Log what happens.", "--verbose", "-v")] = False,
+    version: Annotated[bool, _flag("Print the version.", "--version")] = False,
+    verbose: Annotated[bool, _flag("Log what happens.", "--verbose", "-v")] = False,
 ) -> None:
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s: %(message)s")
     if version:
@@ -263,20 +281,13 @@ def main() -> None:
         _fail(str(error))
     except OSError as error:
         _fail(": ".join(str(part) for part in (error.filename, error.strerror) if part) or str(error))
+    except MemoryError as error:
+        _fail(f"not enough memory: {error}" if str(error) else "not enough memory")
 
 
 def _fail(message: str) -> None:
     print(f"asterism: {message}", file=sys.stderr)
     sys.exit(2)
-
-
-def check_writable(target: Path) -> None:
-    """Refuse before the work what would fail after it."""
-    from tempfile import TemporaryDirectory
-
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent):
-        pass
 
 
 def _load(folder: Path) -> TopicEmbeddingModel:

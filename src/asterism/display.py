@@ -25,7 +25,9 @@ def show_topics(model: TopicEmbeddingModel, n_words: int, limit: int | None, as_
     if as_json:
         _print_json([_topic_record(model, int(k), n_words) for k in order])
         return
-    table = Table("topic", "tokens", "top words", title=f"{len(order)} of {len(model.topic_shares_)} topics")
+    n_topics = len(model.topic_shares_)
+    title = f"{n_topics} topics" if len(order) == n_topics else f"the {len(order)} largest of {n_topics} topics"
+    table = Table("topic", "tokens", "top words", title=title)
     for k in order:
         table.add_row(str(k), f"{model.topic_shares_[k]:.2%}", _words(model, int(k), n_words))
     Console().print(table)
@@ -49,10 +51,11 @@ def show_fit(model: TopicEmbeddingModel, folder: Path, as_json: bool) -> None:
     if as_json:
         _print_json({**_description(model), "folder": str(folder)})
         return
-    end = "settled" if model.converged_ else "stopped"
+    end = "settled after" if model.converged_ else "stopped at the limit of"
     score = _last_score(model)
     heldout = "" if score is None else f", held-out perplexity {math.exp(-score):,.0f}"
-    Console().print(f"{end} after {model.n_sweeps_} sweeps{heldout}; saved to {folder}", highlight=False)
+    typer.echo(f"{end} {model.n_sweeps_} sweeps{heldout}")
+    typer.echo(f"model saved to {folder}; to see its topics: asterism topics {folder}")
 
 
 def show_score(score: float, n_documents: int, as_json: bool) -> None:
@@ -61,11 +64,8 @@ def show_score(score: float, n_documents: int, as_json: bool) -> None:
     if as_json:
         _print_json({"documents": n_documents, "log_likelihood_per_token": score, "perplexity": perplexity})
         return
-    Console().print(
-        f"perplexity {perplexity:,.1f} (document completion, {n_documents:,} documents, "
-        f"log-likelihood per token {score:.4f})",
-        highlight=False,
-    )
+    typer.echo(f"perplexity {perplexity:,.1f} (document completion, {n_documents:,} documents)")
+    typer.echo(f"log-likelihood per token {score:.4f}")
 
 
 def show_info(model: TopicEmbeddingModel, as_json: bool) -> None:
@@ -76,37 +76,35 @@ def show_info(model: TopicEmbeddingModel, as_json: bool) -> None:
         return
     table = Table(show_header=False)
     for name, value in description.items():
-        shown = ", ".join(f"{k}={v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
-        table.add_row(name.replace("_", " "), shown)
+        table.add_row(name.replace("_", " "), _shown(value))
     Console().print(table)
 
 
 def show_demo(demonstration: Demonstration) -> None:
     """Everything the demonstration found."""
-    model, console = demonstration.model, Console()
-    n_topics = len(model.topic_shares_)
-    console.print(
+    model, folder = demonstration.model, demonstration.folder
+    typer.echo(
         f"\n{demonstration.n_documents:,} docstrings of Python and its scientific libraries, "
-        f"{len(model.vocabulary_):,} words, {n_topics} topics, vectors of {model.n_dims} dimensions\n",
-        highlight=False,
+        f"{len(model.vocabulary_):,} words\n"
     )
     show_topics(model, 8, SHOWN_TOPICS, as_json=False)
     for topic in np.argsort(-model.topic_shares_, kind="stable")[:3]:
         show_correlated(model, int(topic), 4, as_json=False)
-    console.print(
-        f"perplexity of {demonstration.n_test:,} documents not used in training: "
-        f"{demonstration.perplexity:,.0f} (document completion)\n"
-        f"model saved to {demonstration.folder}; now try\n"
-        f"  asterism topics {demonstration.folder}\n"
-        f"  asterism correlated {demonstration.folder} 0",
-        highlight=False,
+    typer.echo(
+        f"held-out perplexity {demonstration.perplexity:,.0f}: document completion, "
+        f"{demonstration.n_test:,} documents not trained on\n"
+        f"model saved to {folder}; now try\n"
+        f"  asterism topics {folder}\n"
+        f"  asterism correlated {folder} 0"
     )
 
 
 def _description(model: TopicEmbeddingModel) -> dict[str, Any]:
     score = _last_score(model)
     parameters = {
-        k: v for k, v in model.get_params(deep=False).items() if k not in ("vocabulary", "text_pipeline")
+        k: v
+        for k, v in model.get_params(deep=False).items()
+        if k not in ("vocabulary", "text_pipeline", "verbose")
     }
     return {
         "topics": model.state_.n_topics,
@@ -116,7 +114,7 @@ def _description(model: TopicEmbeddingModel) -> dict[str, Any]:
         "sweeps": model.n_sweeps_,
         "converged": model.converged_,
         "heldout_perplexity": None if score is None else math.exp(-score),
-        "seconds": model.history_[-1]["seconds"] if model.history_ else None,
+        "training_seconds": model.history_[-1]["seconds"] if model.history_ else None,
         "priors": vars(model.state_.priors),
         "parameters": parameters,
     }
@@ -134,6 +132,12 @@ def _topic_record(model: TopicEmbeddingModel, topic: int, n_words: int) -> dict[
 
 def _words(model: TopicEmbeddingModel, topic: int, n: int) -> str:
     return " ".join(word for word, _ in model.top_words(topic, n))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={part}" for name, part in value.items())
+    return f"{value:,.4g}" if isinstance(value, float) else str(value)
 
 
 def _print_json(value: Any) -> None:

@@ -6,6 +6,7 @@ import logging
 import math
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import persist
-from .corpus.counts import checked_counts, is_documents
+from .corpus.counts import checked_counts, is_documents, readable_twice
 from .corpus.text import TextPipeline
 from .engines import Engine, select_engine
 from .errors import InputError
@@ -25,7 +26,7 @@ from .evaluation.completion import Completion, completion_score, split_tokens
 from .model import random, svi
 from .model.state import Batch, Documents, Floats, LocalSettings, Priors, Topics
 from .model.topics import weight_correlation
-from .parameters import check_parameters
+from .parameters import check_parameters, check_whole
 from .progress import progress_bar
 from .training import Seen, TrainingSettings, consecutive_batches, learn_stream, train
 
@@ -163,13 +164,14 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def fit(self, X: Any, y: Any = None) -> TopicEmbeddingModel:
         """Learn topics from documents."""
         check_parameters(self)
-        counts = self._first_counts(X)
-        self._begin(counts)
-        heldout, rows = self._hold_out(counts)
-        with progress_bar(self.verbose) as report:
-            trained = train(
-                self.state_, counts[rows], heldout, self._engine(), self._training(), self._seed, report
-            )
+        with self._unchanged_on_failure():
+            counts = self._first_counts(X)
+            self._begin(counts)
+            heldout, rows = self._hold_out(counts)
+            with progress_bar(self.verbose) as report:
+                trained = train(
+                    self.state_, counts[rows], heldout, self._engine(), self._training(), self._seed, report
+                )
         self.state_ = trained.topics
         self.history_ = [asdict(record) for record in trained.history]
         self.n_sweeps_, self.converged_ = len(trained.history), trained.converged
@@ -182,16 +184,17 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Goes on from where `fit`, `load` or the last call left off. Words not in the vocabulary are ignored.
         """
         check_parameters(self)
-        if hasattr(self, "state_"):
-            counts = self._counts(X)
-        else:
-            counts = self._first_counts(X)
-            self._begin(counts)
-        settings = self._training()
-        batches = consecutive_batches(counts, settings.batch_size, self._seen.documents)
-        self.state_, self._seen = learn_stream(
-            self.state_, batches, self._engine(), settings, self._seed, self._seen
-        )
+        with self._unchanged_on_failure():
+            if hasattr(self, "state_"):
+                counts = self._counts(X)
+            else:
+                counts = self._first_counts(X)
+                self._begin(counts)
+            settings = self._training()
+            batches = consecutive_batches(counts, settings.batch_size, self._seen.documents)
+            self.state_, self._seen = learn_stream(
+                self.state_, batches, self._engine(), settings, self._seed, self._seen
+            )
         self._serving = {}
         return self
 
@@ -216,6 +219,8 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         With `top`, a sparse matrix of each document's `top` largest shares as they are.
         """
         check_is_fitted(self)
+        if top is not None:
+            check_whole("top", top, 1)
         blocks = []
         for _, documents in self._inferred(self._counts(X)):
             shares = special.softmax(documents.weights, axis=1)
@@ -239,21 +244,24 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     @property
     def topic_embeddings_(self) -> Floats:
-        return self.state_.embedding
+        return self._topics().embedding
 
     @property
     def topic_word_(self) -> sparse.csr_matrix:
-        by_topic = sparse.csr_matrix(self.state_.word_topic.T)
+        by_topic = sparse.csr_matrix(self._topics().word_topic.T)
         total = np.maximum(self.state_.topic_count, np.finfo(float).tiny)
         return sparse.csr_matrix(sparse.diags(1 / total) @ by_topic)
 
     @property
     def topic_shares_(self) -> Floats:
-        return np.asarray(self.state_.topic_count / max(self.state_.topic_count.sum(), np.finfo(float).tiny))
+        counted = self._topics().topic_count
+        return np.asarray(counted / max(counted.sum(), np.finfo(float).tiny))
 
     def top_words(self, topic: int, n: int = 10) -> list[WordProbability]:
         """The n most probable words of a topic, with their probabilities."""
-        column = self.state_.word_topic[:, [self._checked_topic(topic)]].tocoo()
+        topic = self._checked_topic(topic)
+        check_whole("n", n, 0)
+        column = self.state_.word_topic[:, [topic]].tocoo()
         order = np.lexsort((column.row, -column.data))[:n]
         share = column.data / max(column.data.sum(), np.finfo(float).tiny)
         return [WordProbability(str(self.vocabulary_[column.row[i]]), float(share[i])) for i in order]
@@ -266,6 +274,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def correlated(self, topic: int, n: int = 10) -> list[CorrelatedTopic]:
         """The n topics that occur most with this one, strongest correlation first."""
         topic = self._checked_topic(topic)
+        check_whole("n", n, 0)
         correlation = weight_correlation(self.state_.embedding, self.state_.priors, topic)
         order = np.argsort(-correlation, kind="stable")
         return [CorrelatedTopic(int(k), float(correlation[k])) for k in order if k != topic][:n]
@@ -286,11 +295,13 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def _first_counts(self, X: Any) -> sparse.csr_matrix:
         """Training documents as counts; sets the vocabulary."""
+        X = readable_twice(X)
         if is_documents(X):
             pipeline = TextPipeline() if self.text_pipeline is None else clone(self.text_pipeline)
             counts = pipeline.fit_transform(X)
             self.text_pipeline_, self.vocabulary_ = pipeline, np.array(pipeline.words_, dtype=object)
             self.n_features_in_ = counts.shape[1]
+            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
             return counts
         self.text_pipeline_ = None
         counts = self._checked_matrix(X, reset=True)
@@ -301,6 +312,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def _counts(self, X: Any) -> sparse.csr_matrix:
         """Documents as counts over the model's vocabulary."""
+        X = readable_twice(X)
         if not is_documents(X):
             return self._checked_matrix(X, reset=False)
         if self.text_pipeline_ is None:
@@ -324,7 +336,11 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _begin(self, counts: sparse.csr_matrix) -> None:
         """Set the state before the first batch."""
         if self.n_topics > counts.shape[0]:
-            logger.warning("%d topics for %d documents: some will be alike", self.n_topics, counts.shape[0])
+            logger.warning(
+                "n_topics=%d is more than the %d document(s): some topics will be alike",
+                self.n_topics,
+                counts.shape[0],
+            )
         if self.n_dims > self.n_topics:
             logger.warning("n_dims=%d is more than n_topics=%d can use", self.n_dims, self.n_topics)
         self._seed = random.seed_of(self.random_state)
@@ -386,8 +402,24 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             self.total_documents,
         )
 
+    @contextmanager
+    def _unchanged_on_failure(self) -> Iterator[None]:
+        """Bad input or Ctrl-C leaves the model as it was, not half of a new one."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _topics(self) -> Topics:
+        check_is_fitted(self)
+        return self.state_
+
     def _checked_topic(self, topic: int) -> int:
         check_is_fitted(self)
+        check_whole("topic", topic)
         if not 0 <= topic < self.state_.n_topics:
             raise InputError(f"topic {topic} does not exist; topics are 0 to {self.state_.n_topics - 1}")
         return int(topic)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 import numbers
+import reprlib
 from typing import Any
 
+import numpy as np
+
+from .corpus.text import TextPipeline
 from .engines.select import ENGINES
 from .errors import InputError
 
@@ -27,7 +31,7 @@ AT_LEAST = {
 }
 POSITIVE = ("alpha", "rho", "tau", "beta", "local_rate")
 NOT_NEGATIVE = ("tol", "local_tol", "step_exponent")
-OPTIONAL = ("n_threads", "total_documents", "beta")
+OPTIONAL = ("n_threads", "total_documents", "beta", "random_state", "text_pipeline", "vocabulary")
 CHOICES = {"inference": INFERENCES, "engine": ENGINES, "non_integer": ("error", "round")}
 
 
@@ -42,7 +46,18 @@ def check_parameters(model: Any) -> None:
     _check(model, "step_offset", "a number, 1 or more", lambda x: _is_number(x) and x >= 1)
     _check(model, "validation_fraction", "a number in [0, 1)", lambda x: _is_number(x) and 0 <= x < 1)
     for name, choices in CHOICES.items():
-        _check(model, name, " or ".join(map(repr, choices)), lambda x, known=choices: x in known)
+        must_be = " or ".join(map(repr, choices))
+        _check(model, name, must_be, lambda x, known=choices: isinstance(x, str) and x in known)
+    _check(model, "random_state", "a whole number, a NumPy generator or None", _is_random_state)
+    _check(model, "text_pipeline", "a TextPipeline or None", lambda x: isinstance(x, TextPipeline))
+    _check(model, "vocabulary", "a list of words in the order of the columns", _is_list)
+
+
+def check_whole(name: str, value: Any, least: int | None = None) -> None:
+    """Raise InputError for what is no whole number or too small a one."""
+    if not _is_whole(value) or (least is not None and value < least):
+        at_least = "" if least is None else f", at least {least}"
+        raise InputError(f"{name}={value!r} must be a whole number{at_least}")
 
 
 def _check(model: Any, name: str, must_be: str, is_fine: Any) -> None:
@@ -50,7 +65,8 @@ def _check(model: Any, name: str, must_be: str, is_fine: Any) -> None:
     if value is None and name in OPTIONAL:
         return
     if not is_fine(value):
-        raise InputError(f"{name}={value!r} must be {must_be}")
+        shown = reprlib.repr(value).replace("\n", " ")
+        raise InputError(f"{name}={shown} must be {must_be}")
 
 
 def _is_whole(value: Any) -> bool:
@@ -59,3 +75,12 @@ def _is_whole(value: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_random_state(value: Any) -> bool:
+    return _is_whole(value) or isinstance(value, np.random.RandomState | np.random.Generator)
+
+
+def _is_list(value: Any) -> bool:
+    """A dict or set has no order of columns, and a string would be taken for its letters."""
+    return hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, str | dict)

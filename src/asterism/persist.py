@@ -11,10 +11,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,10 +28,19 @@ from . import __version__
 from .corpus.text import TextPipeline
 from .errors import InputError, ModelFileError
 from .model.state import Priors, Topics
-from .training import Seen
+from .parameters import check_parameters
+from .training import Seen, SweepRecord
 
 FORMAT_VERSION = 1
 JSON_FILE, ARRAYS_FILE = "model.json", "topics.safetensors"
+DTYPES = {
+    "embedding": np.float64,
+    "embedding_cov": np.float64,
+    "document_cov": np.float64,
+    "word_topic.indptr": np.int64,
+    "word_topic.indices": np.int32,
+    "word_topic.data": np.float64,
+}
 Arrays = dict[str, NDArray[Any]]
 Model = TypeVar("Model")
 
@@ -42,9 +53,12 @@ def save_model(model: Any, folder: str | os.PathLike[str]) -> Path:
     arrays = save(_arrays_of(model.state_))
     description = {**_describe(model), "sha256": hashlib.sha256(arrays).hexdigest()}
     text = json.dumps(description, indent=1, default=_plain, allow_nan=False)
-    with _complete_folder(target) as unfinished:
-        _write(unfinished / ARRAYS_FILE, arrays)
-        _write(unfinished / JSON_FILE, text.encode())
+    try:
+        with _complete_folder(target.resolve()) as unfinished:
+            _write(unfinished / ARRAYS_FILE, arrays)
+            _write(unfinished / JSON_FILE, text.encode())
+    except OSError as error:  # a full disk does not say for what
+        raise OSError(error.errno, error.strerror, str(target)) from error
     return target
 
 
@@ -57,7 +71,7 @@ def load_model(model_class: Callable[..., Model], folder: str | os.PathLike[str]
         state = _state_from(arrays, description)
         model = model_class(**_parameters_from(description))
         _restore(model, description, state)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ModelFileError(f"{path / JSON_FILE} is damaged: {_reason(error)}") from error
     return model
 
@@ -67,9 +81,41 @@ def check_target(folder: str | os.PathLike[str]) -> Path:
     target = Path(folder)
     if target.exists() and not target.is_dir():
         raise InputError(f"{target} is a file; a model is saved as a folder")
-    if target.is_dir() and any(target.iterdir()) and not (target / JSON_FILE).exists():
-        raise InputError(f"{target} is not empty and holds no model; choose another folder")
+    if target.is_dir():
+        _check_replaceable(target)
+    _check_writable(target)
     return target
+
+
+def _check_replaceable(folder: Path) -> None:
+    """Refuse a folder with anything in it that is not a model's."""
+    if folder.samefile(os.curdir):
+        raise InputError(f"{folder} is the current folder; a model needs one of its own")
+    names = {path.name for path in folder.iterdir()}
+    if names and not _is_description(folder / JSON_FILE):
+        raise InputError(f"{folder} is not empty and holds no model; choose another folder")
+    if others := names - {JSON_FILE, ARRAYS_FILE}:
+        raise InputError(f"{folder} holds more than a model, {min(others)} would be lost; choose another folder")
+
+
+def _is_description(path: Path) -> bool:
+    """Whether a file begins as model.json does; a truncated one may be replaced as well."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return b'"asterism model"' in file.read(100)
+
+
+def _check_writable(target: Path) -> None:
+    """Refuse before the work what would fail after it, and leave nothing behind."""
+    parent = next(path for path in target.resolve().parents if path.exists())
+    if not parent.is_dir():
+        raise InputError(f"{target} cannot be made: {parent} is a file")
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=parent):
+            pass
+    except OSError as error:
+        raise InputError(f"{target} cannot be made in {parent}: {error.strerror}") from error
 
 
 # --- writing --------------------------------------------------------------------------------------------------
@@ -77,14 +123,15 @@ def check_target(folder: str | os.PathLike[str]) -> Path:
 
 def _arrays_of(state: Topics) -> Arrays:
     word_topic = state.word_topic
-    return {
-        "embedding": np.ascontiguousarray(state.embedding),
-        "embedding_cov": np.ascontiguousarray(state.embedding_cov),
-        "document_cov": np.ascontiguousarray(state.document_cov),
-        "word_topic.indptr": word_topic.indptr.astype(np.int64),
-        "word_topic.indices": word_topic.indices.astype(np.int32),
+    arrays = {
+        "embedding": state.embedding,
+        "embedding_cov": state.embedding_cov,
+        "document_cov": state.document_cov,
+        "word_topic.indptr": word_topic.indptr,
+        "word_topic.indices": word_topic.indices,
         "word_topic.data": word_topic.data,
     }
+    return {name: np.ascontiguousarray(array, DTYPES[name]) for name, array in arrays.items()}
 
 
 def _describe(model: Any) -> dict[str, Any]:
@@ -93,6 +140,8 @@ def _describe(model: Any) -> dict[str, Any]:
         parameters["random_state"] = model._seed
     if parameters["text_pipeline"] is not None:
         parameters["text_pipeline"] = parameters["text_pipeline"].get_params(deep=False)
+    if parameters["vocabulary"] is not None:
+        parameters["vocabulary"] = [str(word) for word in parameters["vocabulary"]]
     pipeline = model.text_pipeline_
     return {
         "format": "asterism model",
@@ -124,26 +173,27 @@ def _plain(value: Any) -> Any:
 def _complete_folder(target: Path) -> Iterator[Path]:
     """A new folder that takes the target's place if the block succeeds, and vanishes if it does not."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    unfinished = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
+        unfinished.mkdir()  # not by tempfile, whose folders are private
         yield unfinished
-        unfinished.chmod(0o777 & ~_umask())  # mkdtemp's folders are private
-        replaced = None
-        if target.exists():
-            replaced = unfinished.with_name(unfinished.name + ".replaced")
-            target.rename(replaced)
-        unfinished.rename(target)
-        if replaced is not None:
-            shutil.rmtree(replaced)
+        _take_place(unfinished, target)
     except BaseException:  # Ctrl-C too
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _take_place(unfinished: Path, target: Path) -> None:
+    """Move the folder to the target; what is there goes when that has worked, and comes back when not."""
+    replaced = unfinished.with_name(unfinished.name + ".replaced")
+    try:
+        if target.exists():
+            target.rename(replaced)
+        unfinished.rename(target)
+    finally:
+        if replaced.exists() and not target.exists():
+            replaced.rename(target)
+        shutil.rmtree(replaced, ignore_errors=True)
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -161,10 +211,8 @@ def _read_description(folder: Path) -> dict[str, Any]:
         raise ModelFileError(f"{folder} is not a model folder" if folder.exists() else f"{folder} does not exist")
     path = folder / JSON_FILE
     try:
-        description = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise ModelFileError(f"{folder} holds no model: {JSON_FILE} is missing") from None
-    except ValueError as error:
+        description = json.loads(_content(path))
+    except (ValueError, RecursionError) as error:
         raise ModelFileError(f"{path} is damaged: {_reason(error)}") from error
     if not isinstance(description, dict) or description.get("format") != "asterism model":
         raise ModelFileError(f"{path} does not describe an asterism model")
@@ -181,10 +229,7 @@ def _read_arrays(folder: Path, description: dict[str, Any]) -> Arrays:
     from safetensors.numpy import load
 
     path = folder / ARRAYS_FILE
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise ModelFileError(f"{folder} is incomplete: {ARRAYS_FILE} is missing") from None
+    content = _content(path)
     if hashlib.sha256(content).hexdigest() != description.get("sha256"):
         raise ModelFileError(f"{path} is damaged or truncated: its checksum differs from {JSON_FILE}")
     try:
@@ -194,19 +239,46 @@ def _read_arrays(folder: Path, description: dict[str, Any]) -> Arrays:
     return arrays
 
 
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise ModelFileError(f"{path.parent} holds no complete model: {path.name} is missing") from None
+    except OSError as error:
+        raise ModelFileError(f"{path} cannot be read: {error.strerror}") from error
+
+
 def _state_from(arrays: Arrays, description: dict[str, Any]) -> Topics:
-    n_topics, n_dims = arrays["embedding"].shape
-    n_words = len(description["vocabulary"])
+    _check_arrays(arrays)
+    shape = len(_words(description, "vocabulary")), len(arrays["embedding"])
+    parts = [arrays[f"word_topic.{part}"] for part in ("data", "indices", "indptr")]
+    word_topic = sparse.csr_matrix(tuple(parts), shape=shape)
+    word_topic.check_format(full_check=True)
+    priors = Priors(**{name: float(value) for name, value in description["priors"].items()})
+    if not all(0 < value < np.inf for value in vars(priors).values()):
+        raise ValueError("a prior is not a positive number")
+    return Topics(arrays["embedding"], arrays["embedding_cov"], arrays["document_cov"], word_topic, priors)
+
+
+def _check_arrays(arrays: Arrays) -> None:
+    for name, dtype in DTYPES.items():
+        if arrays[name].dtype != dtype:
+            raise ValueError(f"{name} holds {arrays[name].dtype}, not {np.dtype(dtype)}")
+        if not np.isfinite(arrays[name]).all():
+            raise ValueError(f"{name} holds a number that is not finite")
+    _, n_dims = arrays["embedding"].shape
     for name in ("embedding_cov", "document_cov"):
         if arrays[name].shape != (n_dims, n_dims):
             raise ValueError(f"{name} is not {n_dims} x {n_dims}")
-    if not all(np.isfinite(array).all() for array in arrays.values()):
-        raise ValueError("an array holds numbers that are not finite")
-    parts = [arrays[f"word_topic.{part}"] for part in ("data", "indices", "indptr")]
-    word_topic = sparse.csr_matrix(tuple(parts), shape=(n_words, n_topics))
-    word_topic.check_format(full_check=True)
-    priors = Priors(**{name: float(value) for name, value in description["priors"].items()})
-    return Topics(arrays["embedding"], arrays["embedding_cov"], arrays["document_cov"], word_topic, priors)
+    if (arrays["word_topic.data"] < 0).any():
+        raise ValueError("word_topic.data holds a negative number")
+
+
+def _words(description: dict[str, Any], name: str) -> list[str]:
+    words = description[name]
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise ValueError(f"{name} is not a list of words")
+    return words
 
 
 def _parameters_from(description: dict[str, Any]) -> dict[str, Any]:
@@ -217,18 +289,38 @@ def _parameters_from(description: dict[str, Any]) -> dict[str, Any]:
 
 
 def _restore(model: Any, description: dict[str, Any], state: Topics) -> None:
-    pipeline = description["text_pipeline"]
+    check_parameters(model)
     model.state_ = state
-    model.text_pipeline_ = None if pipeline is None else TextPipeline.from_dict(pipeline)
     model.vocabulary_ = np.array(description["vocabulary"], dtype=object)
-    model.n_features_in_ = len(model.vocabulary_)
-    if description["feature_names"]:
-        model.feature_names_in_ = np.array(description["feature_names"], dtype=object)
-    model.history_ = list(description["history"])
-    model.n_sweeps_, model.converged_ = int(description["n_sweeps"]), bool(description["converged"])
-    model._seed = int(description["seed"])
-    model._seen = Seen(**{name: int(value) for name, value in description["seen"].items()})
+    model.n_features_in_ = state.n_words
+    if names := _words(description, "feature_names"):
+        model.feature_names_in_ = np.array(names, dtype=object)
+    model.text_pipeline_ = _pipeline_from(description["text_pipeline"])
+    terms = names or (model.text_pipeline_.terms_ if model.text_pipeline_ else model.vocabulary_)
+    if len(terms) != state.n_words:
+        raise ValueError(f"{len(terms)} columns are named for {state.n_words} words")
+    model.history_ = [_record_from(record) for record in description["history"]]
+    model.n_sweeps_, model.converged_ = _whole(description, "n_sweeps"), bool(description["converged"])
+    model._seed = _whole(description, "seed")
+    model._seen = Seen(**{name: _whole(description["seen"], name) for name in description["seen"]})
     model._serving = {}
+
+
+def _pipeline_from(stored: Any) -> TextPipeline | None:
+    return None if stored is None else TextPipeline.from_dict(stored)
+
+
+def _record_from(stored: dict[str, Any]) -> dict[str, Any]:
+    if not all(value is None or isinstance(value, int | float) for value in stored.values()):
+        raise ValueError("the history holds something that is not a number")
+    return asdict(SweepRecord(**stored))
+
+
+def _whole(stored: dict[str, Any], name: str) -> int:
+    value = stored[name]
+    if not isinstance(value, int) or not 0 <= value < 2**63:
+        raise ValueError(f"{name} is {value!r}, not a whole number")
+    return value
 
 
 def _reason(error: Exception) -> str:

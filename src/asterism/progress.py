@@ -39,6 +39,7 @@ def progress_bar(enabled: bool) -> Iterator[Report]:
             )
 
         yield report
+        bar.update(task, total=bar.tasks[0].completed)  # it may have settled before the last sweep
 
 
 def describe_score(score: float | None) -> str:
@@ -50,5 +51,6 @@ def _columns() -> list[ProgressColumn]:
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 
     fields = [TextColumn(f"{{task.fields[{name}]}}") for name in ("sweep", "speed", "score")]
+    # All of it fits into 80 columns.
     # The time left is an upper bound: training ends earlier when the held-out score settles.
-    return [BarColumn(bar_width=12), *fields, TimeRemainingColumn(compact=True), TextColumn("left")]
+    return [BarColumn(bar_width=6), *fields, TimeRemainingColumn(compact=True), TextColumn("left")]

@@ -109,6 +109,7 @@ def _train(
         is_due = (sweep + 1) % settings.evaluate_every == 0 or sweep + 1 == settings.max_sweeps
         if heldout is not None and is_due:
             scores.append(completion_score(engine, engine.prepare(topics), heldout))
+            report(Progress(sweep, settings.max_sweeps, seen, counts.shape[0], scores[-1]))
         history.append(
             SweepRecord(
                 sweep + 1,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -53,17 +54,29 @@ def _refuse(counts: sparse.csr_matrix, bad: NDArray[np.bool_], why: str, prefix:
     raise InputError(f"{prefix}X[{row}, {counts.indices[entry]}] = {shown} {why}{more}")
 
 
+def readable_twice(X: Any) -> Any:
+    """X, as a list if it is a generator: telling texts from numbers would take its first document away."""
+    if isinstance(X, Iterator):
+        X = list(X)
+    if isinstance(X, list | tuple) and not X:
+        raise InputError("there are no documents")
+    return X
+
+
 def is_documents(X: Any) -> bool:
     """Whether X is a sequence of texts or token lists rather than a matrix of numbers."""
-    if isinstance(X, str):
-        return True
-    if sparse.issparse(X) or getattr(X, "ndim", 1) != 1 or not hasattr(X, "__iter__"):
+    if sparse.issparse(X) or getattr(X, "ndim", 1) != 1 or not isinstance(X, Iterable):
         return False
-    return any(_is_document(item) for item in X)
+    if isinstance(X, str | bytes | dict):
+        return True  # and refused by who reads documents, in better words
+    return any(_is_document(item) for item in X) or all(isinstance(item, list) and not item for item in X)
 
 
 def _is_document(item: Any) -> bool:
-    return isinstance(item, str) or (isinstance(item, list | tuple) and any(isinstance(t, str) for t in item))
+    """None and bytes are no documents either, but meant as some."""
+    if isinstance(item, list | tuple):
+        return any(isinstance(token, str) for token in item)
+    return item is None or isinstance(item, str | bytes) or getattr(item, "dtype", np.dtype(float)).kind in "US"
 
 
 def over_vocabulary(counts: sparse.csr_matrix, words: list[str], wanted: list[str]) -> sparse.csr_matrix:
@@ -71,6 +84,9 @@ def over_vocabulary(counts: sparse.csr_matrix, words: list[str], wanted: list[st
     if words == wanted:
         return counts
     column = {word: v for v, word in enumerate(wanted)}
+    if len(column) < len(wanted):
+        twice = next(word for v, word in enumerate(wanted) if column[word] != v)
+        raise InputError(f"the model's vocabulary has {twice!r} twice: columns cannot be matched by words")
     found = np.array([column.get(word, -1) for word in words], dtype=np.int64)
     known = np.flatnonzero(found >= 0)
     if not len(known):

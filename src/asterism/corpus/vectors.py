@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import secrets
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,23 +25,30 @@ def check_vector_file(path: Path) -> None:
         raise InputError(f"{path}: vectors are written as {', '.join(SUFFIXES)}")
     if path.is_dir():
         raise InputError(f"{path} is a folder")
-    with tempfile.TemporaryFile(dir=path.parent):
-        pass
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {path.parent}: {error.strerror}") from error
 
 
 def write_vectors(path: Path, ids: Sequence[str], vectors: NDArray[Any]) -> None:
     """Write vectors [d, m] in the form that the suffix says; .csv and .jsonl carry the documents' ids."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")  # not by tempfile: its files are private
     try:
-        with os.fdopen(handle, "wb" if path.suffix == ".npy" else "w") as file:
+        with _opened(unfinished, path.suffix) as file:
             _write(file, path.suffix, ids, vectors)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:  # Ctrl-C too
-        os.unlink(name)
-        raise
+        unfinished.replace(path)
+    except OSError as error:  # a full disk does not say for what
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:  # Ctrl-C too
+        unfinished.unlink(missing_ok=True)
+
+
+def _opened(path: Path, suffix: str) -> IO[Any]:
+    return path.open("wb") if suffix == ".npy" else path.open("w", encoding="utf-8", newline="")
 
 
 def _write(file: IO[Any], suffix: str, ids: Sequence[str], vectors: NDArray[Any]) -> None:

@@ -1,0 +1,5 @@
+"""`python -m asterism` is `asterism`."""
+
+from .cli import main
+
+main()
