@@ -1,4 +1,4 @@
-"""Shared by all tests: a small planted corpus, a model fitted to it, texts with two subjects, and where data is."""
+"""Shared by all tests: a small planted corpus, a model fitted to it, texts with two subjects."""
 
 import os
 from pathlib import Path

@@ -302,7 +302,7 @@ def _restore(model: Any, description: dict[str, Any], state: Topics) -> None:
     model.history_ = [_record_from(record) for record in description["history"]]
     model.n_sweeps_, model.converged_ = _whole(description, "n_sweeps"), bool(description["converged"])
     model._seed = _whole(description, "seed")
-    model._seen = Seen(**{name: _whole(description["seen"], name) for name in description["seen"]})
+    model._seen = Seen(*(_whole(description["seen"], name) for name in Seen._fields))
     model._serving = {}
 
 
