@@ -266,7 +266,7 @@ def test_a_folder_that_is_not_there_or_not_a_folder(tmp_path):
     (tmp_path / "file").write_text("x")
     assert "is not a model folder" in refused(tmp_path / "file")
     (tmp_path / "empty").mkdir()
-    assert "model.json is missing" in refused(tmp_path / "empty")
+    assert refused(tmp_path / "empty") == f"{tmp_path / 'empty'} holds no complete model: model.json is missing"
 
 
 @pytest.mark.parametrize("name", ["model.json", "topics.safetensors"])

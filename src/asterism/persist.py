@@ -210,8 +210,9 @@ def _read_description(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise ModelFileError(f"{folder} is not a model folder" if folder.exists() else f"{folder} does not exist")
     path = folder / JSON_FILE
+    content = _content(path)
     try:
-        description = json.loads(_content(path))
+        description = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"{path} is damaged: {_reason(error)}") from error
     if not isinstance(description, dict) or description.get("format") != "asterism model":
