@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from asterism import InputError, TextPipeline, TopicEmbeddingModel
+from asterism.corpus.counts import over_vocabulary
 from asterism.parameters import AT_LEAST, CHOICES, NOT_NEGATIVE, OPTIONAL, POSITIVE
 
 
@@ -269,6 +270,13 @@ def test_whole_numbers_and_reals_of_numpy_are_numbers(make, counts):
 
 def test_a_vocabulary_of_the_wrong_length_says_both(make, counts):
     assert "has 2 words but X has 60 columns" in refused(make(vocabulary=["a", "b"]).fit, counts)
+
+
+def test_columns_of_a_word_that_is_there_twice_cannot_be_matched():
+    counts = sparse.csr_matrix(np.eye(3, dtype=int))
+    same = over_vocabulary(counts, ["a", "b", "a"], ["a", "b", "a"])
+    np.testing.assert_array_equal(same.toarray(), np.eye(3))
+    assert "has 'a' twice" in refused(over_vocabulary, counts, ["b", "a", "c"], ["a", "b", "a"])
 
 
 @pytest.mark.parametrize("topic", [-1, 5, 1.5, "0", None, True])

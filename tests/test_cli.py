@@ -25,6 +25,8 @@ from scipy.sparse import csr_matrix
 
 import asterism
 from asterism import TopicEmbeddingModel, cli
+from asterism.progress import progress_bar
+from asterism.training import Progress
 
 QUICK = ["--topics", "3", "--dims", "2", "--max-sweeps", "2", "--quiet"]
 COMMANDS = ["demo", "fit", "topics", "correlated", "embed", "evaluate", "info"]
@@ -278,6 +280,16 @@ def test_progress_goes_to_standard_error_only(sources, tmp_path):
     assert "documents/s" in result.stderr
     quiet = call("fit", sources / "texts.txt", *QUICK, "-o", tmp_path / "model")
     assert quiet.stderr == ""
+
+
+def test_the_progress_bar_fits_80_columns_with_all_it_has_to_say(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    with progress_bar(True) as report:
+        report(Progress(sweep=199, max_sweeps=1000, documents=1, n_documents=1, heldout_score=-8.6))
+    line = capsys.readouterr().err.rstrip("\n")
+    assert "\n" not in line
+    assert len(line) <= 80
+    assert re.search(r"sweep 200/1000 [\d,]+ documents/s held-out perplexity 5,432 \d+:\d+ left", line)
 
 
 def test_topics_are_listed_largest_first(text_folder):

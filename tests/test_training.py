@@ -7,6 +7,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_info
 
 from asterism import TopicEmbeddingModel, sample_corpus
+from asterism.evaluation.completion import split_tokens
 from asterism.model import svi
 from asterism.training import (
     Seen,
@@ -84,6 +85,16 @@ def test_progress_is_told_after_every_batch(start, counts):
     assert [(p.sweep, p.documents) for p in told] == [(s, d) for s in range(3) for d in (50, 100, 120)]
     assert {(p.max_sweeps, p.n_documents, p.heldout_score) for p in told} == {(3, 120, None)}
     assert trained.seen == Seen(3, 9, 120)
+
+
+def test_progress_knows_each_score_as_soon_as_it_is_there(start, counts):
+    told = []
+    trained = train(start[0], counts[:90], split_tokens(counts[90:]), start[1], SETTINGS, 0, told.append)
+    scores = [record.heldout_score for record in trained.history]
+    assert len(set(scores)) == 3
+    # Two batches of each sweep know the score before, and then the sweep's own is told.
+    shown = [progress.heldout_score for progress in told]
+    assert shown == [None, None, scores[0], scores[0], scores[0], scores[1], scores[1], scores[1], scores[2]]
 
 
 def test_step_sizes_fall_with_every_batch(start, counts):
