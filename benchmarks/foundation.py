@@ -83,10 +83,11 @@ print(time.perf_counter() - began)
 def peak_memory(counts: Any) -> dict[str, float]:
     """Peak resident memory of a process that loads the counts and fits them, in MB."""
     program = """
-import json, resource, sys
+import json, re, sys
 from scipy import sparse
 from asterism import TopicEmbeddingModel
-def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def peak():  # not getrusage's, which a process inherits from the one that started it
+    return int(re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1]) / 1024
 counts = sparse.load_npz(sys.argv[1])
 TopicEmbeddingModel(5, 3, max_sweeps=1).fit(counts[:50]).transform(counts[:10])
 before = peak()
