@@ -8,32 +8,32 @@ from threadpoolctl import threadpool_info
 
 from asterism import TopicEmbeddingModel, sample_corpus
 from asterism.evaluation.completion import split_tokens
-from asterism.model import svi
-from asterism.training import (
+from asterism.inference.svi import (
     Seen,
-    TrainingSettings,
+    SviLearner,
+    SviSettings,
     consecutive_batches,
-    has_settled,
     learn_stream,
     shuffled_batches,
-    train,
 )
+from asterism.model import svi
+from asterism.training import TrainingSettings, has_settled, train
 
-SETTINGS = TrainingSettings(
-    batch_size=50,
-    max_sweeps=3,
-    tol=0.0,
-    evaluate_every=1,
-    step_offset=2.0,
-    step_exponent=0.5,
-    total_documents=None,
-)
+SETTINGS = TrainingSettings(max_sweeps=3, tol=0.0, evaluate_every=1)
+SVI = SviSettings(batch_size=50, step_offset=2.0, step_exponent=0.5, total_documents=None)
 
 
 @pytest.fixture
 def start(model, counts):
     """Topics before the first batch, and an engine."""
     return svi.start(counts, 5, 3, model.state_.priors, seed=0), model._engine()
+
+
+def run(start, counts, heldout, report):
+    """Three sweeps of stochastic inference: the learner, and what came of it."""
+    topics, engine = start
+    learner = SviLearner(topics, counts, engine, SVI, seed=0)
+    return learner, train(learner, counts.shape[0], heldout, engine, SETTINGS, report)
 
 
 # --- batches ----------------------------------------------------------------------------------------------------
@@ -81,15 +81,15 @@ def test_nothing_settles_at_a_tolerance_of_zero():
 
 def test_progress_is_told_after_every_batch(start, counts):
     told = []
-    trained = train(start[0], counts, None, start[1], SETTINGS, 0, told.append)
+    learner, _ = run(start, counts, None, told.append)
     assert [(p.sweep, p.documents) for p in told] == [(s, d) for s in range(3) for d in (50, 100, 120)]
     assert {(p.max_sweeps, p.n_documents, p.heldout_score) for p in told} == {(3, 120, None)}
-    assert trained.seen == Seen(3, 9, 120)
+    assert learner.n_batches == 9
 
 
 def test_progress_knows_each_score_as_soon_as_it_is_there(start, counts):
     told = []
-    trained = train(start[0], counts[:90], split_tokens(counts[90:]), start[1], SETTINGS, 0, told.append)
+    _, trained = run(start, counts[:90], split_tokens(counts[90:]), told.append)
     scores = [record.heldout_score for record in trained.history]
     assert len(set(scores)) == 3
     # Two batches of each sweep know the score before, and then the sweep's own is told.
@@ -98,7 +98,7 @@ def test_progress_knows_each_score_as_soon_as_it_is_there(start, counts):
 
 
 def test_step_sizes_fall_with_every_batch(start, counts):
-    history = train(start[0], counts, None, start[1], SETTINGS, 0, lambda _: None).history
+    history = run(start, counts, None, lambda _: None)[1].history
     # The last batches of the sweeps are numbers 2, 5 and 8 of those that count from 0.
     np.testing.assert_allclose([record.step_size for record in history], [4**-0.5, 7**-0.5, 10**-0.5])
 
@@ -106,7 +106,7 @@ def test_step_sizes_fall_with_every_batch(start, counts):
 def test_a_stream_counts_on_from_what_was_seen(start, counts):
     topics, engine = start
     batches = list(consecutive_batches(counts, 50, 0))
-    _, seen = learn_stream(topics, batches, engine, SETTINGS, 0, Seen(2, 7, 300))
+    _, seen = learn_stream(topics, batches, engine, SVI, 0, Seen(2, 7, 300))
     assert seen == Seen(2, 10, 420)
 
 
@@ -123,7 +123,7 @@ def test_blas_has_one_thread_while_training_and_its_own_again_after(start, count
         return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
 
     before, during = blas_threads(), []
-    train(start[0], counts, None, start[1], SETTINGS, 0, lambda _: during.append(blas_threads()))
+    run(start, counts, None, lambda _: during.append(blas_threads()))
     assert all(threads == {1} for threads in during)
     assert blas_threads() == before
 
@@ -136,9 +136,7 @@ def plant_two_groups(seed):
     rng = np.random.default_rng(seed)
     group = np.repeat([1.0, -1.0], 3)
     embedding = np.column_stack([group, np.zeros(6)]) + 0.3 * rng.normal(size=(6, 2))
-    return sample_corpus(
-        800, 6, 200, mean_length=120, rho=1, tau=1, beta=0.03, topic_embedding=embedding, seed=seed
-    )
+    return sample_corpus(800, 6, 200, mean_length=120, rho=1, tau=1, beta=0.03, topic_embedding=embedding, seed=seed)
 
 
 def compare_with_planted(model, planted):

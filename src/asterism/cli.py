@@ -27,6 +27,7 @@ app = typer.Typer(
 
 class Inference(str, Enum):
     svi = "svi"
+    memoized = "memoized"
 
 
 class EngineName(str, Enum):
@@ -50,9 +51,7 @@ Source = Annotated[
 ]
 
 
-def _option(
-    description: str, *names: str, panel: str | None = None, show_default: bool = True, **more: Any
-) -> Any:
+def _option(description: str, *names: str, panel: str | None = None, show_default: bool = True, **more: Any) -> Any:
     return typer.Option(*names, help=description, rich_help_panel=panel, show_default=show_default, **more)
 
 
@@ -99,6 +98,8 @@ def fit(
         float, _option("Stop when the held-out log-likelihood per token changes by less.", panel=TRAINING)
     ] = 1e-3,
     evaluate_every: Annotated[int, _option("Sweeps between two evaluations.", panel=TRAINING)] = 1,
+    warm_sweeps: Annotated[int, _option("Sweeps of LDA before memoized inference.", panel=TRAINING)] = 100,
+    draw_sweeps: Annotated[int, _option("Memoized sweeps with draws, before expectations.", panel=TRAINING)] = 10,
     validation_fraction: Annotated[float, _option("Share of documents held out for them.", panel=TRAINING)] = 0.05,
     batch_size: Annotated[int, _option("Documents a minibatch.", panel=TRAINING)] = 512,
     inference: Annotated[Inference, _option("How to learn.", panel=TRAINING)] = Inference.svi,
@@ -127,9 +128,7 @@ def fit(
     beta: Annotated[
         float | None, _option("Dirichlet prior of words; 1/K by default.", panel=PRIORS, show_default=False)
     ] = None,
-    topics_per_document: Annotated[
-        int, _option("A document's heaviest topics, the paper's K_s.", panel=SPARSITY)
-    ] = 50,
+    topics_per_document: Annotated[int, _option("A document's heaviest topics, the paper's K_s.", panel=SPARSITY)] = 50,
     words_per_topic: Annotated[int, _option("A topic's most frequent words, V_s.", panel=SPARSITY)] = 100,
     topics_per_word: Annotated[int, _option("A word's most frequent topics, s.", panel=SPARSITY)] = 10,
     samples: Annotated[int, _option("Monte-Carlo samples T of a gradient.", panel=SVI)] = 1,
@@ -163,6 +162,8 @@ def fit(
         max_sweeps=max_sweeps,
         tol=tol,
         evaluate_every=evaluate_every,
+        warm_sweeps=warm_sweeps,
+        draw_sweeps=draw_sweeps,
         validation_fraction=validation_fraction,
         batch_size=batch_size,
         alpha=alpha,

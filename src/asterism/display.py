@@ -102,9 +102,7 @@ def show_demo(demonstration: Demonstration) -> None:
 def _description(model: TopicEmbeddingModel) -> dict[str, Any]:
     score = _last_score(model)
     parameters = {
-        k: v
-        for k, v in model.get_params(deep=False).items()
-        if k not in ("vocabulary", "text_pipeline", "verbose")
+        k: v for k, v in model.get_params(deep=False).items() if k not in ("vocabulary", "text_pipeline", "verbose")
     }
     return {
         "topics": model.state_.n_topics,

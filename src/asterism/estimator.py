@@ -23,12 +23,15 @@ from .corpus.text import TextPipeline
 from .engines import Engine, select_engine
 from .errors import InputError
 from .evaluation.completion import Completion, completion_score, split_tokens
+from .inference.base import Learner
+from .inference.memoized import MemoizedLearner, MemoizedSettings
+from .inference.svi import Seen, SviLearner, SviSettings, consecutive_batches, learn_stream
 from .model import random, svi
 from .model.state import Batch, Documents, Floats, LocalSettings, Priors, Topics
 from .model.topics import weight_correlation
 from .parameters import check_parameters, check_whole
 from .progress import progress_bar
-from .training import Seen, TrainingSettings, consecutive_batches, learn_stream, train
+from .training import TrainingSettings, train
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +59,10 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     ----------
     n_topics : number of topics K, at least 2.
     n_dims : dimension M of the vectors.
-    inference : "svi", stochastic variational inference as in the paper.
+    inference : "svi", stochastic variational inference as in the paper, or "memoized", which remembers every
+        document's last contribution, needs no step size, and finds much better topics (docs/inference.md).
+    warm_sweeps, draw_sweeps : of memoized inference: sweeps of plain LDA before the first sweep that counts, and
+        sweeps with draws before expected counts take over.
     engine : "auto", "cpu" (compiled, all cores) or "reference" (NumPy, slow).
     n_threads : threads; None is one a core. The result does not depend on it.
     max_sweeps, tol, evaluate_every : training ends after `max_sweeps` passes over the documents, or when the
@@ -65,9 +71,10 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     validation_fraction : share of the documents (at most 1,000) that is held out of `fit` for that; where it
         gives fewer than 20 documents none is held out and all `max_sweeps` are done.
     batch_size : documents a minibatch.
-    alpha, rho, tau, beta : the model's priors (docs/notation.md); beta=None is 1/n_topics.
+    alpha, rho, tau, beta : the model's priors (docs/notation.md); beta=None is 1/n_topics, where memoized
+        inference begins to learn it.
     topics_per_document, words_per_topic, topics_per_word : the paper's K_s, V_s and s, which bound the
-        candidate topics of a token.
+        candidate topics of a token; memoized inference uses K_s alone.
     n_samples, local_rate, max_local_steps, local_tol : the paper's T, Adagrad's rate, and the end of a
         document's inner loop: after so many rounds or when its topic weights change less on average.
     step_offset, step_exponent : the step size of batch t = 0, 1, ... is (step_offset + t) ** -step_exponent.
@@ -107,6 +114,8 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         max_sweeps: int = 20,
         tol: float = 1e-3,
         evaluate_every: int = 1,
+        warm_sweeps: int = 100,
+        draw_sweeps: int = 10,
         validation_fraction: float = 0.05,
         batch_size: int = 512,
         alpha: float = 0.1,
@@ -137,6 +146,8 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.max_sweeps = max_sweeps
         self.tol = tol
         self.evaluate_every = evaluate_every
+        self.warm_sweeps = warm_sweeps
+        self.draw_sweeps = draw_sweeps
         self.validation_fraction = validation_fraction
         self.batch_size = batch_size
         self.alpha = alpha
@@ -169,13 +180,13 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             self._begin(counts)
             heldout, rows = self._hold_out(counts)
             with progress_bar(self.verbose) as report:
-                trained = train(
-                    self.state_, counts[rows], heldout, self._engine(), self._training(), self._seed, report
-                )
+                engine = self._engine()
+                learner = self._learner(counts[rows], engine)
+                trained = train(learner, len(rows), heldout, engine, self._training(), report)
         self.state_ = trained.topics
         self.history_ = [asdict(record) for record in trained.history]
         self.n_sweeps_, self.converged_ = len(trained.history), trained.converged
-        self._seen = trained.seen
+        self._seen = Seen(self.n_sweeps_, learner.n_batches, len(rows))
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> TopicEmbeddingModel:
@@ -190,7 +201,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             else:
                 counts = self._first_counts(X)
                 self._begin(counts)
-            settings = self._training()
+            settings = self._svi()
             batches = consecutive_batches(counts, settings.batch_size, self._seen.documents)
             self.state_, self._seen = learn_stream(
                 self.state_, batches, self._engine(), settings, self._seed, self._seen
@@ -381,6 +392,9 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return Priors(self.alpha, self.rho, self.tau, beta)
 
     def _local(self) -> LocalSettings:
+        if self.inference == "memoized":
+            everything = max(self.n_topics, getattr(self, "n_features_in_", 1))
+            return LocalSettings(self.topics_per_document, everything, everything, collapsed=True)
         return LocalSettings(
             self.topics_per_document,
             self.words_per_topic,
@@ -391,16 +405,17 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             self.local_tol,
         )
 
+    def _learner(self, counts: sparse.csr_matrix, engine: Engine) -> Learner:
+        if self.inference == "svi":
+            return SviLearner(self.state_, counts, engine, self._svi(), self._seed)
+        settings = MemoizedSettings(self.batch_size, self.warm_sweeps, self.draw_sweeps, self.beta is None)
+        return MemoizedLearner(counts, self.n_topics, self.n_dims, self._priors(), engine, settings, self._seed)
+
+    def _svi(self) -> SviSettings:
+        return SviSettings(self.batch_size, self.step_offset, self.step_exponent, self.total_documents)
+
     def _training(self) -> TrainingSettings:
-        return TrainingSettings(
-            self.batch_size,
-            self.max_sweeps,
-            self.tol,
-            self.evaluate_every,
-            self.step_offset,
-            self.step_exponent,
-            self.total_documents,
-        )
+        return TrainingSettings(self.max_sweeps, self.tol, self.evaluate_every)
 
     @contextmanager
     def _unchanged_on_failure(self) -> Iterator[None]:

@@ -13,7 +13,7 @@ from .corpus.text import TextPipeline
 from .engines.select import ENGINES
 from .errors import InputError
 
-INFERENCES = ("svi",)
+INFERENCES = ("svi", "memoized")
 
 AT_LEAST = {
     "n_topics": 2,
@@ -28,6 +28,8 @@ AT_LEAST = {
     "n_samples": 1,
     "max_local_steps": 1,
     "total_documents": 1,
+    "warm_sweeps": 0,
+    "draw_sweeps": 1,
 }
 POSITIVE = ("alpha", "rho", "tau", "beta", "local_rate")
 NOT_NEGATIVE = ("tol", "local_tol", "step_exponent")

@@ -1,7 +1,7 @@
 """Save and load: a folder of one JSON file and one safetensors file; no pickle, nothing that can run.
 
 model.json           format version, settings, priors, vocabulary, text pipeline, history, checksum of the arrays
-topics.safetensors   embedding, embedding_cov, document_cov, word_topic.{indptr,indices,data}
+topics.safetensors   embedding, embedding_cov, document_cov, mean, word_topic.{indptr,indices,data}
 
 A folder is written beside its place and moved there when complete, so a reader never sees half of one.
 """
@@ -27,9 +27,10 @@ from scipy import sparse
 from . import __version__
 from .corpus.text import TextPipeline
 from .errors import InputError, ModelFileError
+from .inference.svi import Seen
 from .model.state import Priors, Topics
 from .parameters import check_parameters
-from .training import Seen, SweepRecord
+from .training import SweepRecord
 
 FORMAT_VERSION = 1
 JSON_FILE, ARRAYS_FILE = "model.json", "topics.safetensors"
@@ -37,6 +38,7 @@ DTYPES = {
     "embedding": np.float64,
     "embedding_cov": np.float64,
     "document_cov": np.float64,
+    "mean": np.float64,
     "word_topic.indptr": np.int64,
     "word_topic.indices": np.int32,
     "word_topic.data": np.float64,
@@ -127,6 +129,7 @@ def _arrays_of(state: Topics) -> Arrays:
         "embedding": state.embedding,
         "embedding_cov": state.embedding_cov,
         "document_cov": state.document_cov,
+        "mean": state.mean,
         "word_topic.indptr": word_topic.indptr,
         "word_topic.indices": word_topic.indices,
         "word_topic.data": word_topic.data,
@@ -258,7 +261,8 @@ def _state_from(arrays: Arrays, description: dict[str, Any]) -> Topics:
     priors = Priors(**{name: float(value) for name, value in description["priors"].items()})
     if not all(0 < value < np.inf for value in vars(priors).values()):
         raise ValueError("a prior is not a positive number")
-    return Topics(arrays["embedding"], arrays["embedding_cov"], arrays["document_cov"], word_topic, priors)
+    dense = {name: arrays[name] for name in ("embedding", "embedding_cov", "document_cov", "mean")}
+    return Topics(**dense, word_topic=word_topic, priors=priors)
 
 
 def _check_arrays(arrays: Arrays) -> None:
@@ -267,7 +271,9 @@ def _check_arrays(arrays: Arrays) -> None:
             raise ValueError(f"{name} holds {arrays[name].dtype}, not {np.dtype(dtype)}")
         if not np.isfinite(arrays[name]).all():
             raise ValueError(f"{name} holds a number that is not finite")
-    _, n_dims = arrays["embedding"].shape
+    n_topics, n_dims = arrays["embedding"].shape
+    if arrays["mean"].shape != (n_topics,):
+        raise ValueError(f"mean is not of length {n_topics}")
     for name in ("embedding_cov", "document_cov"):
         if arrays[name].shape != (n_dims, n_dims):
             raise ValueError(f"{name} is not {n_dims} x {n_dims}")

@@ -28,6 +28,11 @@ def progress_bar(enabled: bool) -> Iterator[Report]:
         began = time.perf_counter()
 
         def report(progress: Progress) -> None:
+            nonlocal began
+            if progress.sweep < 0:
+                bar.update(task, sweep="warm start")
+                began = time.perf_counter()  # its sweeps are faster, so they do not count
+                return
             done = progress.sweep * progress.n_documents + progress.documents
             bar.update(
                 task,

@@ -74,9 +74,7 @@ def test_private_files_show_their_names_in_their_package(package):
 
 
 def test_tests_and_copies_of_other_packages_are_left_out(package):
-    files = {
-        f"{folder}/code.py": function("code", PROSE) for folder in ("tests", "sub/test", "_vendor", "externals")
-    }
+    files = {f"{folder}/code.py": function("code", PROSE) for folder in ("tests", "sub/test", "_vendor", "externals")}
     assert len(load_docstrings([package({**files, "good.py": function("good", OTHER)})])) == 1
 
 

@@ -174,9 +174,7 @@ def test_a_data_frame_is_not_read_as_its_column_names():
 
 
 def test_transform_wants_the_kind_of_input_it_was_fitted_on():
-    with pytest.raises(
-        InputError, match=r"documents\[0\] is a list of tokens, the pipeline was fitted on strings"
-    ):
+    with pytest.raises(InputError, match=r"documents\[0\] is a list of tokens, the pipeline was fitted on strings"):
         TextPipeline().fit(["some text"]).transform([["some"]])
 
 

@@ -1,5 +1,6 @@
 """A small dense world: topics with all their parts, and documents under them."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,6 +18,7 @@ def world():
     """Topics at their start, a corpus, and random document variables; every candidate is allowed."""
     corpus = sample_corpus(N_DOCUMENTS, N_TOPICS, N_WORDS, N_DIMS, mean_length=30, seed=4)
     topics = svi.start(corpus.counts, N_TOPICS, N_DIMS, Priors(0.5, 0.7, 1.3, 0.4), seed=1)
+    topics = replace(topics, mean=np.linspace(-1, 1, N_TOPICS))
     kept = words.kept_for_drawing(topics.word_topic, N_WORDS, N_TOPICS)
     rng = np.random.default_rng(0)
     return SimpleNamespace(

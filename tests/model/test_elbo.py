@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import sparse, stats
+from scipy import optimize, sparse, special, stats
 
 from asterism.model import document, svi, topics, words
 from asterism.model.elbo import elbo, elbo_terms
 from asterism.model.state import Documents, Statistics
+
+MEAN = np.linspace(-1, 1, 6)  # of the world's topics
 
 
 @pytest.fixture
@@ -30,7 +32,7 @@ def test_gaussian_terms_are_monte_carlo_means(world, settled):
     eta = documents.weights + rng.normal(0, priors.tau**-0.5, (n, 25, 6))
     log_u = stats.norm.logpdf(u, 0, priors.alpha**-0.5).sum(axis=(1, 2))
     log_a = stats.norm.logpdf(a, 0, priors.rho**-0.5).sum(axis=(1, 2))
-    mean = np.einsum("ndm,nkm->ndk", a, u)
+    mean = state.mean + np.einsum("ndm,nkm->ndk", a, u)
     log_eta = stats.norm.logpdf(eta, mean, priors.tau**-0.5).sum(axis=(1, 2))
     for name, sample in (("log p(u)", log_u), ("log p(a)", log_a), ("log p(eta | u, a)", log_eta)):
         error = 5 * sample.std() / np.sqrt(n)
@@ -63,9 +65,7 @@ def test_word_terms_are_monte_carlo_means(world, settled):
     log_phi = np.stack([np.log(rng.dirichlet(row, 4000)) for row in concentration])  # [k, n, v]
     counts = sparse.csr_matrix((batch.counts[:, None] * responsibilities).T @ np.eye(40)[batch.words])
     log_words = np.einsum("kv,knv->n", counts.toarray(), log_phi)
-    log_prior = sum(
-        stats.dirichlet(np.full(40, state.priors.beta)).logpdf(np.exp(row[:1000].T)) for row in log_phi
-    )
+    log_prior = sum(stats.dirichlet(np.full(40, state.priors.beta)).logpdf(np.exp(row[:1000].T)) for row in log_phi)
     assert abs(terms["log p(w | z, phi)"] - log_words.mean()) < 5 * log_words.std() / np.sqrt(4000)
     assert abs(terms["log p(phi)"] - log_prior.mean()) < 5 * log_prior.std() / np.sqrt(1000)
 
@@ -87,7 +87,7 @@ def test_assignment_term_uses_the_noise_that_it_is_given(world, settled):
 def test_full_batch_updates_never_lower_the_bound(world):
     """Coordinate ascent over q(z), γ, ξ, (μ, Σ_u), Σ_a and λ: after each single update the bound is no lower."""
     state, batch = world.topics, world.batch
-    documents = Documents(np.zeros((len(batch), 3)), np.zeros((len(batch), 6)))
+    documents = Documents(np.zeros((len(batch), 3)), np.tile(MEAN, (len(batch), 1)))
     values, names = [], []
 
     def record(name):
@@ -99,7 +99,7 @@ def test_full_batch_updates_never_lower_the_bound(world):
         record("z")
         documents = replace(documents, embedding=document.embed(documents.weights, state))
         record("gamma")
-        documents = replace(documents, weights=_newton_weights(state, documents, batch, responsibilities))
+        documents = replace(documents, weights=_best_weights(state, documents, batch, responsibilities))
         record("xi")
         embedding, embedding_cov = topics.optimal_embedding(
             _statistics(documents, batch, responsibilities), state.document_cov, state.priors
@@ -143,19 +143,27 @@ def _topic_counts(batch, responsibilities):
     return np.add.reduceat(batch.counts[:, None] * responsibilities, starts, axis=0)
 
 
-def _newton_weights(state, documents, batch, responsibilities):
-    counts = _topic_counts(batch, responsibilities)
-    mean = documents.embedding @ state.embedding.T
-    return np.array(
-        [
-            weights + document.newton_step(weights, mean[d], counts[d], state.priors.tau)
-            for d, weights in enumerate(documents.weights)
-        ]
-    )
+def _best_weights(state, documents, batch, responsibilities):
+    """ξ given γ and q(z): the maximum of a concave function, by a general optimiser."""
+    counts, tau = _topic_counts(batch, responsibilities), state.priors.tau
+    mean = state.mean + documents.embedding @ state.embedding.T
+    nothing = np.zeros((1, 6))
+
+    def solve(d):
+        def value(x):
+            likelihood = counts[d] @ x - counts[d].sum() * special.logsumexp(x)
+            return 0.5 * tau * np.sum((x - mean[d]) ** 2) - likelihood
+
+        def gradient(x):
+            return -document.weight_gradient(x, mean[d], counts[d], nothing, tau)
+
+        return optimize.minimize(value, documents.weights[d], jac=gradient).x
+
+    return np.array([solve(d) for d in range(len(batch))])
 
 
-def _statistics(documents, batch, responsibilities):
+def _statistics(documents, batch, responsibilities, mean=MEAN):
     word_topic = np.zeros((batch.n_words, 6))
     np.add.at(word_topic, batch.words, batch.counts[:, None] * responsibilities)
     gamma, xi = documents.embedding, documents.weights
-    return Statistics(sparse.csr_matrix(word_topic), xi.T @ gamma, gamma.T @ gamma, len(batch), 0)
+    return Statistics(sparse.csr_matrix(word_topic), (xi - mean).T @ gamma, gamma.T @ gamma, len(batch), 0)

@@ -194,14 +194,10 @@ def _is_int(value: object) -> bool:
 def _check_frequency(name: str, value: object) -> None:
     if isinstance(value, str) and value == "auto":
         return
-    is_share = (
-        isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral) and 0 < float(value) <= 1
-    )
+    is_share = isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral) and 0 < float(value) <= 1
     is_number = isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1
     if not is_share and not is_number:
-        raise InputError(
-            f"{name} must be 'auto', a number of documents or a share above 0 up to 1.0, not {value!r}"
-        )
+        raise InputError(f"{name} must be 'auto', a number of documents or a share above 0 up to 1.0, not {value!r}")
 
 
 def _check_stop_words(words: object) -> None:

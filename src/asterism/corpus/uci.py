@@ -79,9 +79,7 @@ def _parse_entries(block: bytes, first_line: int, path: Path) -> NDArray[np.int6
     return _decimal_values(data, starts, ends).reshape(-1, 3)
 
 
-def _decimal_values(
-    data: NDArray[np.uint8], starts: NDArray[np.intp], ends: NDArray[np.intp]
-) -> NDArray[np.int64]:
+def _decimal_values(data: NDArray[np.uint8], starts: NDArray[np.intp], ends: NDArray[np.intp]) -> NDArray[np.int64]:
     """The numbers whose digits are `data[starts[i]:ends[i]]`."""
     values = np.zeros(len(starts), dtype=np.int64)
     lengths = ends - starts

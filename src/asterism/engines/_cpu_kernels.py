@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..model.document import ADAGRAD_FLOOR, INFER_ROUNDS, INFER_TOL, LONGEST_WEIGHT_STEP
+from ..model.document import ADAGRAD_FLOOR
 from ..model.random import DRAWS, GOLDEN, MIX_1, MIX_2, NOISE
 from ._jit import kernel
 
@@ -46,7 +46,9 @@ class Space(NamedTuple):
 
     embedding: Array  # μ [k, m]
     embedding_by_dim: Array  # μ' [m, k]: inner loops that run over topics read it in order
+    mean: Array  # m [k]
     gain: Array  # τ Σ_a
+    precision: Array  # P = ρ I + τ K Σ_u
     tau: Any  # of the arrays' type, so that arithmetic stays in it
 
 
@@ -265,7 +267,7 @@ def embed(weights: Array, space: Any, moment: Array, out: Array) -> None:
     """out = document.embed(weights, topics); moment [m] is scratch."""
     moment[:] = 0
     for k in range(weights.size):
-        weight = weights[k]
+        weight = weights[k] - space.mean[k]
         for m in range(moment.size):
             moment[m] += weight * space.embedding[k, m]
     out[:] = 0
@@ -277,8 +279,8 @@ def embed(weights: Array, space: Any, moment: Array, out: Array) -> None:
 
 @kernel
 def prior_mean(gamma: Array, space: Any, out: Array) -> None:
-    """out = U γ."""
-    out[:] = 0
+    """out = m + U γ."""
+    out[:] = space.mean
     for m in range(gamma.size):
         factor = gamma[m]
         for k in range(out.size):
@@ -330,30 +332,6 @@ def adagrad_step(
     return float(change / weights.size)
 
 
-@kernel
-def newton_step(weights: Array, mean: Array, counts: Array, n_tokens: Any, tau: Any, scratch: Array) -> float:
-    """weights += document.newton_step(...); returns the mean change. scratch is [2, k]."""
-    theta, step = scratch[0], scratch[1]
-    softmax(weights, theta)
-    along, curvature = 0.0, 0.0
-    for k in range(weights.size):
-        diagonal = tau + n_tokens * theta[k]
-        step[k] = (tau * (mean[k] - weights[k]) + counts[k] - n_tokens * theta[k]) / diagonal
-        along += theta[k] * step[k]
-        curvature += theta[k] * theta[k] / diagonal
-    rank_one = n_tokens * along / (1.0 - n_tokens * curvature)
-    longest = 1e-30
-    for k in range(weights.size):
-        step[k] += rank_one * theta[k] / (tau + n_tokens * theta[k])
-        longest = max(longest, abs(step[k]))
-    shortened = min(1.0, LONGEST_WEIGHT_STEP / longest)
-    change = 0.0
-    for k in range(weights.size):
-        weights[k] += shortened * step[k]
-        change += abs(shortened * step[k])
-    return float(change / weights.size)
-
-
 # --- documents ---------------------------------------------------------------------------------------------------
 
 
@@ -381,7 +359,7 @@ def sample_documents(
     sigma = real(space.tau**-0.5)
     for d in range(first, last):
         weights, gamma = xis[d], gammas[d]
-        weights[:], gamma[:], squares[:] = 0, 0, ADAGRAD_FLOOR
+        weights[:], gamma[:], squares[:] = space.mean, 0, ADAGRAD_FLOOR
         n_tokens = real(corpus.token_offsets[corpus.indptr[d + 1]] - corpus.token_offsets[corpus.indptr[d]])
         draw_stream, noise_stream = substream(streams[d], DRAWS), substream(streams[d], NOISE)
         steps[d] = 0
@@ -394,30 +372,6 @@ def sample_documents(
             embed(weights, space, moment, gamma)
             steps[d] += 1
             if change < local.tol:
-                break
-
-
-@kernel
-def infer_documents(
-    first: int, last: int, corpus: Any, table: Any, space: Any, n_top: int, gammas: Array, xis: Array
-) -> None:
-    """document.infer_document for documents first:last; fills γ and ξ."""
-    n_topics, n_dims = space.embedding.shape
-    real = space.embedding.dtype.type
-    mean, counts = np.empty((2, n_topics), space.embedding.dtype)
-    scratch = np.empty((2, n_topics), space.embedding.dtype)
-    moment = np.empty(n_dims, space.embedding.dtype)
-    candidates = new_candidates(n_topics, n_top, space.embedding)
-    for d in range(first, last):
-        weights, gamma = xis[d], gammas[d]
-        weights[:], gamma[:] = 0, 0
-        n_tokens = real(corpus.token_offsets[corpus.indptr[d + 1]] - corpus.token_offsets[corpus.indptr[d]])
-        for _ in range(INFER_ROUNDS if n_tokens > 0 else 0):
-            expect_counts(d, corpus, table, weights, candidates, counts)
-            prior_mean(gamma, space, mean)
-            change = newton_step(weights, mean, counts, n_tokens, space.tau, scratch)
-            embed(weights, space, moment, gamma)
-            if change < INFER_TOL:
                 break
 
 

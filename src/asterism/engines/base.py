@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from ..model.state import Batch, Documents, Floats, Statistics, Topics
+from ..model.memoized import Relaxed
+from ..model.state import Batch, Documents, Floats, Ints, Statistics, Topics
 
 
 class Engine(Protocol):
@@ -17,6 +18,15 @@ class Engine(Protocol):
 
     def statistics(self, prepared: Any, batch: Batch, seed: int, sweep: int) -> Statistics:
         """Draw the batch's tokens and infer its documents, and sum up what that says about the topics."""
+
+    def draw_lda(self, prepared: Any, batch: Batch, draws: Ints, smoothing: float, seed: int, sweep: int) -> None:
+        """New draws of the batch's tokens by plain LDA, in place of the last ones."""
+
+    def relax(
+        self, prepared: Any, batch: Batch, draws: Ints | None, embedding: Floats, seed: int, sweep: int
+    ) -> Relaxed:
+        """Go on with documents from their last draws and embeddings (which are overwritten): what memoized
+        inference learns from a batch. Without draws, expected counts take their place."""
 
     def infer(self, prepared: Any, batch: Batch) -> Documents:
         """Embeddings and topic weights under fixed topics; nothing random, each document on its own."""

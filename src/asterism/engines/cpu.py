@@ -16,10 +16,13 @@ from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
 from ..model import random, words
-from ..model.state import Batch, Documents, Floats, LocalSettings, Statistics, Topics, count_draws
+from ..model.joint import embedding_precision
+from ..model.memoized import Moments, Relaxed, couple, relaxation
+from ..model.state import Batch, Documents, Floats, Ints, LocalSettings, Statistics, Topics, count_draws
+from . import _cpu_joint_kernels as joint_kernels
 from . import _cpu_kernels as kernels
+from ._cpu_joint_kernels import DOCUMENTS_A_BLOCK
 
-DOCUMENTS_A_BLOCK = 16
 TOPICS_A_BLOCK = 512
 
 
@@ -43,15 +46,20 @@ class CpuEngine:
         self._blas = ThreadpoolController()
 
     def prepare(self, topics: Topics) -> CpuTopics:
-        table = words.draw_table(topics, self._kept_for_drawing(topics.word_topic))
+        table = words.draw_table(topics, self._kept_for_drawing(topics.word_topic), self.settings.collapsed)
         embedding = topics.embedding.astype(self.dtype)
         gain = (topics.priors.tau * topics.document_cov).astype(self.dtype)
         return CpuTopics(
             topics,
-            kernels.Table(
-                table.indptr, table.topics, table.weights.astype(self.dtype), table.rest.astype(self.dtype)
+            kernels.Table(table.indptr, table.topics, table.weights.astype(self.dtype), table.rest.astype(self.dtype)),
+            kernels.Space(
+                embedding,
+                np.ascontiguousarray(embedding.T),
+                topics.mean.astype(self.dtype),
+                gain,
+                embedding_precision(topics).astype(self.dtype),
+                self.dtype.type(topics.priors.tau),
             ),
-            kernels.Space(embedding, np.ascontiguousarray(embedding.T), gain, self.dtype.type(topics.priors.tau)),
         )
 
     def statistics(self, prepared: CpuTopics, batch: Batch, seed: int, sweep: int) -> Statistics:
@@ -82,18 +90,86 @@ class CpuEngine:
         gamma = documents.embedding.astype(np.float64)
         return Statistics(
             count_draws(np.repeat(batch.words, batch.counts), draws, topics.n_words, topics.n_topics),
-            self._weight_embedding(documents.weights, gamma),
+            self._over_documents(documents.weights - topics.mean.astype(self.dtype), gamma),
             gamma.T @ gamma,
             len(batch),
             int(steps.sum()),
         )
+
+    def draw_lda(self, prepared: CpuTopics, batch: Batch, draws: Ints, smoothing: float, seed: int, sweep: int) -> None:
+        self._over_blocks(
+            len(batch),
+            DOCUMENTS_A_BLOCK,
+            joint_kernels.draw_lda,
+            _corpus(batch),
+            prepared.table,
+            float(prepared.table.rest.sum(dtype=np.float64)),
+            smoothing,
+            random.stream(seed, sweep, batch.documents),
+            draws,
+        )
+
+    def relax(
+        self, prepared: CpuTopics, batch: Batch, draws: Ints | None, embedding: Floats, seed: int, sweep: int
+    ) -> Relaxed:
+        topics, n_top = prepared.topics, self.settings.topics_per_document
+        settings = relaxation(n_top, draws is not None)
+        weights, shrinkage = np.empty((2, len(batch), topics.n_topics), self.dtype)
+        covs = np.zeros((-(-len(batch) // DOCUMENTS_A_BLOCK), topics.n_dims, topics.n_dims))
+        self._over_blocks(
+            len(batch),
+            DOCUMENTS_A_BLOCK,
+            joint_kernels.relax_documents,
+            _corpus(batch),
+            prepared.table,
+            prepared.space,
+            n_top,
+            settings.n_steps,
+            settings.n_rounds,
+            random.stream(seed, sweep, batch.documents),
+            np.empty(0, np.int32) if draws is None else draws,
+            embedding,
+            weights,
+            shrinkage,
+            covs,
+        )
+        expected = self._spread(prepared, batch, weights) if draws is None else None
+        return Relaxed(self._moments(topics, weights, embedding, shrinkage, covs.sum(axis=0)), expected)
+
+    def _moments(
+        self, topics: Topics, weights: Floats, embedding: Floats, shrinkage: Floats, cov_sum: Floats
+    ) -> Moments:
+        """memoized.moments, the products over documents on all threads."""
+        augmented = np.hstack([embedding.astype(np.float64), np.ones((len(embedding), 1))])
+        products = self._over_documents(weights, augmented)
+        with self._blas.limit(limits=1, user_api="blas"):
+            return couple(products, augmented.T @ augmented, shrinkage.sum(axis=0, dtype=np.float64), cov_sum, topics)
+
+    def _spread(self, prepared: CpuTopics, batch: Batch, weights: Floats) -> Ints:
+        """Expected counts in whole units; they add exactly, so each thread has sums of its own."""
+        size = -(-len(batch) // self.n_threads)
+        sums = np.zeros((self.n_threads, len(prepared.table.topics)), dtype=np.int64)
+
+        def chunk(first: int, last: int) -> None:
+            joint_kernels.spread_tokens(
+                first,
+                last,
+                _corpus(batch),
+                prepared.table,
+                weights,
+                self.settings.topics_per_document,
+                sums[first // size],
+            )
+
+        self._over_blocks(len(batch), size, chunk)
+        return np.asarray(sums.sum(axis=0))
 
     def infer(self, prepared: CpuTopics, batch: Batch) -> Documents:
         documents = self._empty_documents(prepared.topics, batch)
         self._over_blocks(
             len(batch),
             DOCUMENTS_A_BLOCK,
-            kernels.infer_documents,
+            joint_kernels.infer_documents,
             _corpus(batch),
             prepared.table,
             prepared.space,
@@ -131,12 +207,12 @@ class CpuEngine:
         in_word[positions.data[in_topic]] = True
         return in_word
 
-    def _weight_embedding(self, weights: Floats, gamma: Floats) -> Floats:
+    def _over_documents(self, weights: Floats, embedding: Floats) -> Floats:
         """Σ_d ξ_d γ_d' [k, m]."""
-        result = np.empty((weights.shape[1], gamma.shape[1]))
+        result = np.empty((weights.shape[1], embedding.shape[1]))
 
         def block(first: int, last: int) -> None:
-            result[first:last] = weights[:, first:last].astype(np.float64).T @ gamma
+            result[first:last] = weights[:, first:last].astype(np.float64).T @ embedding
 
         # Bits of a product can depend on how many threads share it: BLAS gets one, blocks run side by side.
         with self._blas.limit(limits=1, user_api="blas"):

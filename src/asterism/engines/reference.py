@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..model import words
+from ..model import memoized, random, words
 from ..model.document import infer_document, sample_document
-from ..model.state import Batch, Documents, Floats, LocalSettings, Statistics, Topics, count_draws
+from ..model.lda import draw_document
+from ..model.state import Batch, Documents, Floats, Ints, LocalSettings, Statistics, Topics, count_draws
 
 
 class ReferenceTopics(NamedTuple):
@@ -25,10 +26,8 @@ class ReferenceEngine:
         self.settings = settings
 
     def prepare(self, topics: Topics) -> ReferenceTopics:
-        kept = words.kept_for_drawing(
-            topics.word_topic, self.settings.words_per_topic, self.settings.topics_per_word
-        )
-        return ReferenceTopics(topics, words.draw_table(topics, kept))
+        kept = words.kept_for_drawing(topics.word_topic, self.settings.words_per_topic, self.settings.topics_per_word)
+        return ReferenceTopics(topics, words.draw_table(topics, kept, self.settings.collapsed))
 
     def statistics(self, prepared: ReferenceTopics, batch: Batch, seed: int, sweep: int) -> Statistics:
         topics, table = prepared
@@ -46,7 +45,49 @@ class ReferenceEngine:
         token_words = np.repeat(batch.words, batch.counts)
         gamma, xi = np.array(embeddings), np.array(weights)
         counts = count_draws(token_words, np.concatenate(draws), topics.n_words, topics.n_topics)
-        return Statistics(counts, xi.T @ gamma, gamma.T @ gamma, len(batch), steps)
+        return Statistics(counts, (xi - topics.mean).T @ gamma, gamma.T @ gamma, len(batch), steps)
+
+    def draw_lda(
+        self, prepared: ReferenceTopics, batch: Batch, draws: Ints, smoothing: float, seed: int, sweep: int
+    ) -> None:
+        for d, document in enumerate(batch.documents):
+            entries = slice(batch.indptr[d], batch.indptr[d + 1])
+            tokens = slice(batch.token_offsets[entries.start], batch.token_offsets[entries.stop])
+            stream = random.stream(seed, sweep, int(document), random.DRAWS, 0)
+            uniforms = random.uniforms(stream, np.arange(tokens.stop - tokens.start))
+            draws[tokens] = draw_document(
+                prepared.table, batch.words[entries], batch.counts[entries], draws[tokens], smoothing, uniforms
+            )
+
+    def relax(
+        self, prepared: ReferenceTopics, batch: Batch, draws: Ints | None, embedding: Floats, seed: int, sweep: int
+    ) -> memoized.Relaxed:
+        topics, table = prepared
+        weights = np.zeros((len(batch), topics.n_topics))
+        shrinkage, cov_sum = np.zeros(topics.n_topics), np.zeros((topics.n_dims, topics.n_dims))
+        expected = np.zeros(len(table.topics), dtype=np.int64)
+        for d, document in enumerate(batch.documents):
+            entries = slice(batch.indptr[d], batch.indptr[d + 1])
+            tokens = slice(batch.token_offsets[entries.start], batch.token_offsets[entries.stop])
+            words_of, counts = batch.words[entries], batch.counts[entries]
+            drawn, solution = memoized.relax_document(
+                topics,
+                table,
+                words_of,
+                counts,
+                None if draws is None else draws[tokens],
+                embedding[d],
+                (seed, sweep, int(document)),
+                memoized.relaxation(self.settings.topics_per_document, draws is not None),
+            )
+            embedding[d], weights[d] = solution.embedding, solution.weights
+            shrinkage += solution.shrinkage
+            cov_sum += np.linalg.inv(solution.precision)
+            if draws is not None and drawn is not None:
+                draws[tokens] = drawn
+            memoized.expected_word_topic(table, words_of, counts, solution.weights, expected)
+        moments = memoized.moments(weights, embedding, shrinkage, cov_sum, topics)
+        return memoized.Relaxed(moments, expected if draws is None else None)
 
     def infer(self, prepared: ReferenceTopics, batch: Batch) -> Documents:
         topics, table = prepared
@@ -63,7 +104,5 @@ class ReferenceEngine:
         result = np.zeros(len(batch))
         for d in range(len(batch)):
             entries = slice(batch.indptr[d], batch.indptr[d + 1])
-            result[d] = words.log_likelihood(
-                prepared.topics, weights[d], batch.words[entries], batch.counts[entries]
-            )
+            result[d] = words.log_likelihood(prepared.topics, weights[d], batch.words[entries], batch.counts[entries])
         return result

@@ -73,11 +73,12 @@ def _dirichlet_entropy(topics: Topics, log_phi: Floats) -> float:
 def _log_weights(topics: Topics, documents: Documents) -> float:
     """E[log N(η | U a, I/τ)], with E|η|² = |ξ|² + K/τ; the normaliser's exponent is K (the paper prints M)."""
     tau, (n_documents, n_topics) = topics.priors.tau, documents.weights.shape
+    weights = documents.weights - topics.mean
     mean = documents.embedding @ topics.embedding.T
     topic_moment = n_topics * topics.embedding_cov + topics.embedding.T @ topics.embedding
     document_moment = n_documents * topics.document_cov + documents.embedding.T @ documents.embedding
-    squares = np.sum(documents.weights**2) + documents.weights.size / tau
-    distance = squares - 2 * np.sum(documents.weights * mean) + np.sum(topic_moment * document_moment)
+    squares = np.sum(weights**2) + weights.size / tau
+    distance = squares - 2 * np.sum(weights * mean) + np.sum(topic_moment * document_moment)
     return float(0.5 * documents.weights.size * np.log(tau / (2 * np.pi)) - 0.5 * tau * distance)
 
 

@@ -66,9 +66,7 @@ def sample_corpus(
     return PlantedCorpus(counts, topic_embedding, topic_word, document_embedding, weights, weight_cov)
 
 
-def _draw_words(
-    rng: np.random.Generator, lengths: Ints, proportions: Floats, topic_word: Floats
-) -> sparse.csr_matrix:
+def _draw_words(rng: np.random.Generator, lengths: Ints, proportions: Floats, topic_word: Floats) -> sparse.csr_matrix:
     """Word counts [d, v]: with z summed out, the words of a document are draws from θ φ."""
     rows = []
     for length, theta in zip(lengths, proportions, strict=True):

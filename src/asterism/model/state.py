@@ -38,6 +38,7 @@ class LocalSettings:
     rate: float = 0.5  # Adagrad's first step
     max_steps: int = 50  # rounds of token, embedding and weight updates
     tol: float = 0.1  # ... or until the mean change of a topic weight is below this
+    collapsed: bool = False  # weights of words λ / Σ λ, rather than the exponential of E[log φ]
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Topics:
     embedding: Floats  # μ [k, m]
     embedding_cov: Floats  # Σ_u [m, m], shared by all topics
     document_cov: Floats  # Σ_a [m, m], shared by all documents
+    mean: Floats  # m [k]: how common a topic is; the paper's model has none, it is zero there
     word_topic: sparse.csr_matrix  # λ - β [v, k]: what has been counted, without the prior
     priors: Priors
 
@@ -101,6 +103,18 @@ class Batch:
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
+    def __getitem__(self, rows: slice) -> Batch:
+        """Consecutive documents; a view."""
+        first, last, _ = rows.indices(len(self))
+        start, stop = self.indptr[first], self.indptr[last]
+        return Batch(
+            self.indptr[first : last + 1] - start,
+            self.words[start:stop],
+            self.counts[start:stop],
+            self.documents[first:last],
+            self.n_words,
+        )
+
     @cached_property
     def token_offsets(self) -> NDArray[np.int64]:
         """Where each entry's tokens begin, counting every token of the batch; last, their number."""
@@ -117,7 +131,7 @@ class Statistics:
     """What a batch says about the topics, as sums over its documents."""
 
     word_topic: sparse.csr_matrix  # tokens of word v drawn as topic k [v, k], whole numbers
-    weight_embedding: Floats  # Σ_d ξ_d γ_d' [k, m]
+    weight_embedding: Floats  # Σ_d (ξ_d - m) γ_d' [k, m]
     embedding_outer: Floats  # Σ_d γ_d γ_d' [m, m]
     n_documents: int
     n_steps: int  # local rounds taken, over all documents

@@ -27,7 +27,8 @@ def start(counts: sparse.csr_matrix, n_topics: int, n_dims: int, priors: Priors,
     embedding_cov = START_VARIANCE * np.eye(n_dims)
     document_cov = optimal_document_cov(embedding, embedding_cov, priors)
     word_topic = sparse.csr_matrix((_deal_documents(counts.shape[0], n_topics, seed) @ counts).T)
-    return Topics(embedding, embedding_cov, document_cov, word_topic.astype(np.float64), priors)
+    mean = np.zeros(n_topics)
+    return Topics(embedding, embedding_cov, document_cov, mean, word_topic.astype(np.float64), priors)
 
 
 def _deal_documents(n_documents: int, n_topics: int, seed: int) -> sparse.csr_matrix:

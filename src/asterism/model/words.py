@@ -15,6 +15,8 @@ from .state import Floats, Topics
 
 # Keeps a word that no topic knows drawable, where exp(ψ(β)) at β = 1/K is too small for a float.
 SMALLEST_WEIGHT = 1e-30
+# A learned β stays in sane bounds, whatever the corpus.
+SMALLEST_BETA, LARGEST_BETA = 1e-4, 1.0
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,7 @@ def ranks_in_rows(rows: NDArray[np.int32], columns: NDArray[np.int32], values: F
     return ranks
 
 
-def kept_for_drawing(
-    word_topic: sparse.csr_matrix, words_per_topic: int, topics_per_word: int
-) -> NDArray[np.bool_]:
+def kept_for_drawing(word_topic: sparse.csr_matrix, words_per_topic: int, topics_per_word: int) -> NDArray[np.bool_]:
     """Which entries [v, k] are among the topic's top V_s words or the word's top s topics."""
     pairs = word_topic.tocoo()
     in_topic = ranks_in_rows(pairs.col, pairs.row, pairs.data) < words_per_topic
@@ -46,13 +46,18 @@ def kept_for_drawing(
     return np.asarray(in_topic | in_word)
 
 
-def draw_table(topics: Topics, kept: NDArray[np.bool_]) -> DrawTable:
-    """exp(E[log φ_kv]) = exp(ψ(λ_kv) - ψ(Σ_v λ_kv)) for the kept pairs."""
+def draw_table(topics: Topics, kept: NDArray[np.bool_], collapsed: bool = False) -> DrawTable:
+    """exp(E[log φ_kv]) = exp(ψ(λ_kv) - ψ(Σ_v λ_kv)) for the kept pairs; collapsed, E[φ_kv] = λ_kv / Σ_v λ_kv."""
     word_topic, beta = topics.word_topic, topics.priors.beta
     columns = word_topic.indices[kept]
-    log_total = special.psi(topics.topic_total)
-    weights = np.exp(special.psi(word_topic.data[kept] + beta) - log_total[columns])
-    rest = np.maximum(np.exp(special.psi(beta) - log_total), SMALLEST_WEIGHT)
+    if collapsed:
+        weights = (word_topic.data[kept] + beta) / topics.topic_total[columns]
+        rest = beta / topics.topic_total
+    else:
+        log_total = special.psi(topics.topic_total)
+        weights = np.exp(special.psi(word_topic.data[kept] + beta) - log_total[columns])
+        rest = np.exp(special.psi(beta) - log_total)
+    rest = np.maximum(rest, SMALLEST_WEIGHT)
     indptr = np.concatenate([[0], np.cumsum(kept)])[word_topic.indptr]
     return DrawTable(indptr.astype(np.int64), columns.astype(np.int32), np.maximum(weights, rest[columns]), rest)
 
@@ -67,3 +72,14 @@ def log_likelihood(topics: Topics, weights: Floats, words: NDArray[np.int32], co
     """Σ_n log Σ_k softmax(ξ)_k E[φ_k,w_n] of one document's words."""
     predictive = special.softmax(weights) @ word_probabilities(topics)[:, words]
     return float(counts @ np.log(predictive))
+
+
+def optimal_concentration(topics: Topics) -> float:
+    """The β of highest likelihood of the counts, one step of Minka's fixed-point iteration:
+
+    β <- β Σ_kv [ψ(n_kv + β) - ψ(β)] / (V Σ_k [ψ(n_k + V β) - ψ(V β)])
+    """
+    beta, n_words = topics.priors.beta, topics.n_words
+    above = np.sum(special.psi(topics.word_topic.data + beta) - special.psi(beta))
+    below = n_words * np.sum(special.psi(topics.topic_count + n_words * beta) - special.psi(n_words * beta))
+    return float(np.clip(beta * above / max(below, np.finfo(float).tiny), SMALLEST_BETA, LARGEST_BETA))

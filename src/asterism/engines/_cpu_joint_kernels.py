@@ -1,0 +1,453 @@
+"""Compiled loops of memoized inference and of `infer`: see model/joint.py, model/memoized.py, model/lda.py."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..model.document import INFER_ROUNDS, INFER_TOL
+from ..model.joint import LONGEST_STEP, MOST_HALVINGS, ROUNDING
+from ..model.memoized import COUNT_UNIT
+from ..model.random import DRAWS
+from ._cpu_kernels import (
+    accumulate_own,
+    draw_tokens,
+    expect_counts,
+    new_candidates,
+    prior_mean,
+    substream,
+    uniform,
+    weigh_candidates,
+)
+from ._jit import kernel
+
+Array = Any
+
+# A topic whose curvature h is below this does not shape H.
+NEGLIGIBLE_CURVATURE = 1e-4
+# Documents whose covariances are summed together, before the sums are added in order.
+DOCUMENTS_A_BLOCK = 16
+
+
+class Scratch(NamedTuple):
+    """Work space of the joint solver."""
+
+    theta: Array  # [k]
+    inverse: Array  # 1 / (τ + N θ) [k]
+    d_weights: Array  # g_ξ, then dξ [k]
+    d_mean: Array  # U dγ [k]
+    d_embedding: Array  # right-hand side, then dγ [m]
+    b: Array  # [m]
+    H: Array  # upper triangle [m, m]
+    factor: Array  # R with H = R'R, upper [m, m]
+
+
+@kernel
+def new_scratch(space: Any) -> Any:
+    n_topics, n_dims = space.embedding.shape
+    like = space.embedding.dtype
+    return Scratch(
+        np.empty(n_topics, like),
+        np.empty(n_topics, like),
+        np.empty(n_topics, like),
+        np.empty(n_topics, like),
+        np.empty(n_dims, np.float64),
+        np.empty(n_dims, like),
+        np.empty((n_dims, n_dims), like),
+        np.zeros((n_dims, n_dims), np.float64),
+    )
+
+
+# --- small dense algebra, rows only, so that inner loops run along memory ----------------------------------------
+
+
+@kernel
+def factorise(H: Array, R: Array) -> None:
+    """R upper triangular with R'R = H, from H's upper triangle."""
+    n = R.shape[0]
+    for i in range(n):
+        for j in range(i, n):
+            R[i, j] = H[i, j]
+    for i in range(n):
+        # H is at least the prior's precision, so a pivot below this is rounding.
+        scale = 1.0 / np.sqrt(max(R[i, i], 1e-12))
+        for j in range(i, n):
+            R[i, j] *= scale
+        for r in range(i + 1, n):
+            factor = R[i, r]
+            for j in range(r, n):
+                R[r, j] -= factor * R[i, j]
+
+
+@kernel
+def solve(R: Array, x: Array) -> None:
+    """x <- (R'R)^-1 x."""
+    n = x.size
+    for i in range(n):
+        x[i] /= R[i, i]
+        value = x[i]
+        for j in range(i + 1, n):
+            x[j] -= value * R[i, j]
+    for i in range(n - 1, -1, -1):
+        total = x[i]
+        for j in range(i + 1, n):
+            total -= R[i, j] * x[j]
+        x[i] = total / R[i, i]
+
+
+@kernel
+def add_inverse(R: Array, inverse: Array, out: Array) -> None:
+    """out += (R'R)^-1 = R^-1 R^-T; inverse [m, m] is scratch for (R^-1)', whose rows are columns of R^-1."""
+    n = R.shape[0]
+    for column in range(n):
+        x = inverse[column]
+        x[:] = 0.0
+        x[column] = 1.0 / R[column, column]
+        for i in range(column - 1, -1, -1):
+            total = 0.0
+            for j in range(i + 1, column + 1):
+                total += R[i, j] * x[j]
+            x[i] = -total / R[i, i]
+    for column in range(n):
+        x = inverse[column]
+        for i in range(column + 1):
+            factor = x[i]
+            for j in range(column + 1):
+                out[i, j] += factor * x[j]
+
+
+# --- the joint solver --------------------------------------------------------------------------------------------
+
+
+@kernel
+def objective(gamma: Array, weights: Array, mean: Array, counts: Array, n_tokens: float, space: Any) -> float:
+    """joint.objective, with mean = m + U γ."""
+    heaviest, prior, likelihood, total = weights.max(), 0.0, 0.0, 0.0
+    for k in range(weights.size):
+        residual = weights[k] - mean[k]
+        prior += residual * residual
+        likelihood += counts[k] * weights[k]
+        total += np.exp(weights[k] - heaviest)
+    quadratic = 0.0
+    for i in range(gamma.size):
+        for j in range(gamma.size):
+            quadratic += gamma[i] * space.precision[i, j] * gamma[j]
+    log_normaliser = heaviest + np.log(total)
+    return float(likelihood - n_tokens * log_normaliser - 0.5 * space.tau * prior - 0.5 * quadratic)
+
+
+@kernel
+def prepare_step(
+    gamma: Array, weights: Array, mean: Array, counts: Array, n_tokens: Any, space: Any, scratch: Any
+) -> float:
+    """θ, the diagonal of B^-1 and g_ξ; returns c."""
+    theta, inverse, gradient = scratch.theta, scratch.inverse, scratch.d_weights
+    heaviest, total = weights.max(), 0.0
+    for k in range(weights.size):
+        theta[k] = np.exp(weights[k] - heaviest)
+        total += theta[k]
+    scale = theta.dtype.type(1.0 / total)
+    c = 1.0
+    for k in range(weights.size):
+        theta[k] *= scale
+        inverse[k] = 1 / (space.tau + n_tokens * theta[k])
+        c -= n_tokens * theta[k] * theta[k] * inverse[k]
+        gradient[k] = space.tau * (mean[k] - weights[k]) + counts[k] - n_tokens * theta[k]
+    return float(max(c, 1e-12))
+
+
+@kernel
+def apply_inverse_b(x: Array, n_tokens: float, c: float, scratch: Any) -> None:
+    """x <- B^-1 x."""
+    along = 0.0
+    for k in range(x.size):
+        x[k] *= scratch.inverse[k]
+        along += scratch.theta[k] * x[k]
+    factor = x.dtype.type(n_tokens * along / c)
+    for k in range(x.size):
+        x[k] += factor * scratch.theta[k] * scratch.inverse[k]
+
+
+@kernel
+def assemble(
+    gamma: Array, weights: Array, mean: Array, n_tokens: float, c: float, space: Any, step: Array, scratch: Any
+) -> None:
+    """H (upper triangle) and the right-hand side of dγ; `step` holds B^-1 g_ξ."""
+    n_topics, n_dims = space.embedding.shape
+    tau, H, b, rhs = space.tau, scratch.H, scratch.b, scratch.d_embedding
+    for i in range(n_dims):
+        rhs[i], b[i] = 0.0, 0.0
+        for j in range(n_dims):
+            rhs[i] -= space.precision[i, j] * gamma[j]
+            H[i, j] = space.precision[i, j]
+    root = H.dtype.type(np.sqrt(n_tokens))
+    count = H.dtype.type(n_tokens)
+    for k in range(n_topics):
+        u = space.embedding[k]
+        pull = tau * (weights[k] - mean[k] + step[k])
+        share = tau * root * scratch.theta[k] * scratch.inverse[k]
+        for m in range(n_dims):
+            rhs[m] += pull * u[m]
+            b[m] += share * u[m]
+        h = tau * count * scratch.theta[k] * scratch.inverse[k]
+        if h > NEGLIGIBLE_CURVATURE:
+            for i in range(n_dims):
+                factor = h * u[i]
+                for j in range(i, n_dims):
+                    H[i, j] += factor * u[j]
+    inverse_c = H.dtype.type(1.0 / c)
+    for i in range(n_dims):
+        factor = b[i] * inverse_c
+        for j in range(i, n_dims):
+            H[i, j] -= factor * b[j]
+
+
+@kernel
+def joint_step(
+    gamma: Array, weights: Array, mean: Array, counts: Array, n_tokens: Any, space: Any, scratch: Any
+) -> float:
+    """joint.joint_step in place, mean = m + U γ along; returns the largest change of a weight."""
+    tau, dx, dm = space.tau, scratch.d_weights, scratch.d_mean
+    c = prepare_step(gamma, weights, mean, counts, n_tokens, space, scratch)
+    for k in range(dx.size):
+        dm[k] = dx[k]
+    apply_inverse_b(dm, n_tokens, c, scratch)
+    assemble(gamma, weights, mean, n_tokens, c, space, dm, scratch)
+    factorise(scratch.H, scratch.factor)
+    solve(scratch.factor, scratch.d_embedding)
+    multiply(scratch.d_embedding, space, dm)
+    longest = 0.0
+    for k in range(dx.size):
+        dx[k] += tau * dm[k]
+    apply_inverse_b(dx, n_tokens, c, scratch)
+    for k in range(dx.size):
+        longest = max(longest, abs(dx[k]))
+    length = min(1.0, LONGEST_STEP / max(longest, 1e-30))
+    before = objective(gamma, weights, mean, counts, n_tokens, space)
+    floor = before - ROUNDING * abs(before)
+    move(gamma, weights, mean, length, scratch)
+    for _ in range(MOST_HALVINGS):
+        if objective(gamma, weights, mean, counts, n_tokens, space) >= floor:
+            break
+        length /= 2
+        move(gamma, weights, mean, -length, scratch)
+    return length * longest
+
+
+@kernel
+def move(gamma: Array, weights: Array, mean: Array, length: float, scratch: Any) -> None:
+    """Go `length` along the step."""
+    real = weights.dtype.type(length)
+    for k in range(weights.size):
+        weights[k] += real * scratch.d_weights[k]
+        mean[k] += real * scratch.d_mean[k]
+    for m in range(gamma.size):
+        gamma[m] += length * scratch.d_embedding[m]
+
+
+@kernel
+def multiply(vector: Array, space: Any, out: Array) -> None:
+    """out = U vector."""
+    out[:] = 0
+    for m in range(vector.size):
+        factor = out.dtype.type(vector[m])
+        for k in range(out.size):
+            out[k] += factor * space.embedding_by_dim[m, k]
+
+
+@kernel
+def weights_from_embedding(gamma: Array, space: Any, mean: Array, weights: Array) -> None:
+    """mean = ξ = m + U γ: where the solver begins."""
+    prior_mean(gamma, space, mean)
+    weights[:] = mean
+
+
+# --- documents ---------------------------------------------------------------------------------------------------
+
+
+@kernel
+def infer_documents(
+    first: int, last: int, corpus: Any, table: Any, space: Any, n_top: int, gammas: Array, xis: Array
+) -> None:
+    """document.infer_document for documents first:last; fills γ and ξ."""
+    n_topics = space.embedding.shape[0]
+    real = space.embedding.dtype.type
+    mean, counts = np.empty((2, n_topics), space.embedding.dtype)
+    scratch, candidates = new_scratch(space), new_candidates(n_topics, n_top, space.embedding)
+    for d in range(first, last):
+        weights, gamma = xis[d], gammas[d]
+        gamma[:] = 0
+        weights_from_embedding(gamma, space, mean, weights)
+        n_tokens = real(corpus.token_offsets[corpus.indptr[d + 1]] - corpus.token_offsets[corpus.indptr[d]])
+        for _ in range(INFER_ROUNDS if n_tokens > 0 else 0):
+            expect_counts(d, corpus, table, weights, candidates, counts)
+            if joint_step(gamma, weights, mean, counts, n_tokens, space, scratch) < INFER_TOL:
+                break
+
+
+@kernel
+def relax_documents(
+    first: int,
+    last: int,
+    corpus: Any,
+    table: Any,
+    space: Any,
+    n_top: int,
+    n_steps: int,
+    n_rounds: int,
+    streams: Array,
+    draws: Array,
+    gammas: Array,
+    xis: Array,
+    shrinkages: Array,
+    covs: Array,
+) -> None:
+    """memoized.relax_document for documents first:last, from their last γ and draws; all are overwritten.
+
+    Without draws (an empty array) the counts are expectations, renewed every round. Fills ξ, τ / (τ + N θ), and adds
+    H^-1 to the covariance sum of the block.
+    """
+    n_topics, n_dims = space.embedding.shape
+    real = space.embedding.dtype.type
+    mean, counts = np.empty((2, n_topics), space.embedding.dtype)
+    inverse = np.empty((n_dims, n_dims), np.float64)
+    scratch, candidates = new_scratch(space), new_candidates(n_topics, n_top, space.embedding)
+    cov = covs[first // DOCUMENTS_A_BLOCK]
+    for d in range(first, last):
+        weights, gamma = xis[d], gammas[d]
+        weights_from_embedding(gamma, space, mean, weights)
+        begin, end = corpus.token_offsets[corpus.indptr[d]], corpus.token_offsets[corpus.indptr[d + 1]]
+        n_tokens = real(end - begin)
+        if draws.size:
+            counts[:] = 0
+            for token in range(begin, end):
+                counts[draws[token]] += 1
+        for _ in range(n_rounds):
+            if not draws.size:
+                expect_counts(d, corpus, table, weights, candidates, counts)
+            for _ in range(n_steps):
+                joint_step(gamma, weights, mean, counts, n_tokens, space, scratch)
+        if draws.size:
+            stream = substream(substream(streams[d], DRAWS), 0)
+            draw_tokens(d, corpus, table, weights, stream, candidates, draws, counts)
+        for k in range(n_topics):
+            shrinkages[d, k] = space.tau * scratch.inverse[k]
+        add_inverse(scratch.factor, inverse, cov)
+
+
+@kernel
+def spread_tokens(first: int, last: int, corpus: Any, table: Any, xis: Array, n_top: int, expected: Array) -> None:
+    """memoized.expected_word_topic for documents first:last: adds each token's responsibilities over its word's own
+    topics, in whole units, where the table lists the pair."""
+    candidates = new_candidates(xis.shape[1], n_top, xis)
+    for d in range(first, last):
+        weigh_candidates(xis[d], table, candidates)
+        for k in range(candidates.rest_of_top.size):
+            candidates.rest_of_top[k] = 0
+        for entry in range(corpus.indptr[d], corpus.indptr[d + 1]):
+            word = corpus.words[entry]
+            share = corpus.counts[entry] * COUNT_UNIT / accumulate_own(word, table, candidates)
+            for i in range(table.indptr[word], table.indptr[word + 1]):
+                mass = candidates.scale[table.topics[i]] * table.weights[i]
+                expected[i] += np.int64(share * mass + 0.5)
+
+
+# --- the warm start ----------------------------------------------------------------------------------------------
+
+
+@kernel
+def draw_lda(
+    first: int,
+    last: int,
+    corpus: Any,
+    table: Any,
+    rest_total: float,
+    smoothing: float,
+    streams: Array,
+    draws: Array,
+) -> None:
+    """lda.draw_document for documents first:last, in place.
+
+    q(z = k) ∝ (n_k + a) weight_kv with the token itself taken out of n, in three buckets: the word's own topics, the
+    document's topics with the weight of an uncounted word, and all topics with that and a.
+    """
+    n_topics = table.rest.size
+    counts = np.zeros(n_topics, np.int64)
+    cumulative = np.empty(n_topics, np.float64)
+    present = np.empty(n_topics, np.int64)
+    for d in range(first, last):
+        begin, end = corpus.token_offsets[corpus.indptr[d]], corpus.token_offsets[corpus.indptr[d + 1]]
+        n_present = 0
+        for token in range(begin, end):
+            if counts[draws[token]] == 0:
+                present[n_present] = draws[token]
+                n_present += 1
+            counts[draws[token]] += 1
+        stream = substream(substream(streams[d], DRAWS), 0)
+        for entry in range(corpus.indptr[d], corpus.indptr[d + 1]):
+            start, stop = table.indptr[corpus.words[entry]], table.indptr[corpus.words[entry] + 1]
+            for token in range(corpus.token_offsets[entry], corpus.token_offsets[entry + 1]):
+                counts[draws[token]] -= 1
+                own = 0.0
+                for i in range(start, stop):
+                    k = table.topics[i]
+                    own += (counts[k] + smoothing) * (table.weights[i] - table.rest[k])
+                    cumulative[i - start] = own
+                local = 0.0
+                for p in range(n_present):
+                    local += counts[present[p]] * table.rest[present[p]]
+                target = uniform(stream, token - begin) * (own + local + smoothing * rest_total)
+                k = pick_lda(target, own, local, smoothing, start, stop, table, cumulative, counts, present[:n_present])
+                if counts[k] == 0 and not is_in(k, present[:n_present]):
+                    present[n_present] = k
+                    n_present += 1
+                counts[k] += 1
+                draws[token] = k
+        for p in range(n_present):
+            counts[present[p]] = 0
+
+
+@kernel
+def is_in(value: int, values: Array) -> bool:
+    for other in values:  # noqa: SIM110  (the compiler knows no any() of a generator)
+        if other == value:
+            return True
+    return False
+
+
+@kernel
+def pick_lda(
+    target: float,
+    own: float,
+    local: float,
+    smoothing: float,
+    start: int,
+    stop: int,
+    table: Any,
+    cumulative: Array,
+    counts: Array,
+    present: Array,
+) -> int:
+    """The topic at which the running mass of the three buckets passes `target`."""
+    if target < own:
+        low, high = 0, stop - start - 1
+        while low < high:
+            middle = (low + high) // 2
+            if cumulative[middle] > target:
+                high = middle
+            else:
+                low = middle + 1
+        return int(table.topics[start + low])
+    running = own
+    if target < own + local:
+        for k in present:
+            running += counts[k] * table.rest[k]
+            if running > target:
+                return int(k)
+    running = own + local
+    for k in range(table.rest.size):
+        running += smoothing * table.rest[k]
+        if running > target:
+            return k
+    return int(table.rest.size - 1)

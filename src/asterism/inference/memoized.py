@@ -1,0 +1,180 @@
+"""Memoized inference in three phases: plain LDA finds topics, draws find their correlations, expectations refine both.
+
+The phases hold the same model ever more exactly. LDA sweeps are cheap and settle which words belong together. Sweeps of
+draws learn the embeddings, with exact corpus-wide counts. Soft sweeps replace draws by expected counts, which takes the
+sampling noise out of the topics (docs/inference.md has the measurements).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+from ..engines.base import Engine
+from ..model import memoized, random
+from ..model.state import Batch, Floats, Ints, Priors, Topics, count_draws
+from ..model.words import optimal_concentration
+
+LDA_SMOOTHING = 0.1  # the a of LDA's (n_dk + a)
+
+
+@dataclass(frozen=True)
+class MemoizedSettings:
+    batch_size: int
+    warm_sweeps: int  # of plain LDA, before the first sweep that counts
+    draw_sweeps: int  # with draws, before expectations take over
+    learns_beta: bool
+
+
+class MemoizedLearner:
+    """Remembers every token's last draw and every document's last embedding."""
+
+    def __init__(
+        self,
+        counts: sparse.csr_matrix,
+        n_topics: int,
+        n_dims: int,
+        priors: Priors,
+        engine: Engine,
+        settings: MemoizedSettings,
+        seed: int,
+    ) -> None:
+        self.engine, self.settings, self.seed, self.n_dims = engine, settings, seed, n_dims
+        # Once shuffled, batches are slices, and so are what is remembered of them.
+        order = random.permutation(counts.shape[0], seed, random.SHUFFLE)
+        self.corpus = Batch.of(counts, order)
+        self.draws = self._random_draws(n_topics)
+        self.averaged: sparse.csr_matrix | None = None
+        self.n_batches = 0
+        self.embedding: Floats = np.zeros((len(self.corpus), n_dims), dtype=np.float32)
+        word_topic = self._count(self.corpus, self.draws, n_topics)
+        nothing = np.zeros((n_dims, n_dims))
+        self.topics = Topics(
+            np.zeros((n_topics, n_dims)), nothing, np.eye(n_dims) / priors.rho, np.zeros(n_topics), word_topic, priors
+        )
+
+    def warm_up(self) -> Iterator[int]:
+        """LDA sweeps, then embeddings from what was drawn."""
+        for sweep in range(self.settings.warm_sweeps):
+            for first, last, batch in self._batches():
+                draws = self._draws_of(first, last)
+                old = draws.copy()
+                prepared = self.engine.prepare(self.topics)
+                self.engine.draw_lda(prepared, batch, draws, LDA_SMOOTHING, self.seed, WARM_KEY + sweep)
+                self._exchange(batch, old, draws)
+                yield len(batch)
+            self._learn_beta()
+        self._start_embeddings()
+
+    def sweep(self, sweep: int) -> Iterator[int]:
+        if sweep < self.settings.draw_sweeps:
+            yield from self._draw_sweep(sweep)
+        else:
+            yield from self._soft_sweep(sweep)
+        self.n_batches += -(-len(self.corpus) // self.settings.batch_size)
+        self._learn_beta()
+
+    def is_done(self, sweep: int, has_settled: bool) -> bool:
+        """Only soft sweeps can settle: draws keep moving."""
+        return has_settled and sweep > self.settings.draw_sweeps
+
+    def facts(self) -> dict[str, float]:
+        return {}
+
+    def _draw_sweep(self, sweep: int) -> Iterator[int]:
+        total: memoized.Moments | None = None
+        for first, last, batch in self._batches():
+            draws = self._draws_of(first, last)
+            old = draws.copy()
+            prepared = self.engine.prepare(self.topics)
+            relaxed = self.engine.relax(prepared, batch, draws, self.embedding[first:last], self.seed, sweep)
+            total = relaxed.moments if total is None else total + relaxed.moments
+            self._exchange(batch, old, draws)
+            yield len(batch)
+        self._update_embeddings(total)
+        self._average_counts(sweep)
+
+    def _soft_sweep(self, sweep: int) -> Iterator[int]:
+        """Topics stay as they are until every document has been relaxed under them."""
+        prepared = self.engine.prepare(self.topics)
+        total: memoized.Moments | None = None
+        expected: Ints = np.zeros(self.topics.word_topic.nnz, dtype=np.int64)
+        for first, last, batch in self._batches():
+            relaxed = self.engine.relax(prepared, batch, None, self.embedding[first:last], self.seed, sweep)
+            total = relaxed.moments if total is None else total + relaxed.moments
+            expected += 0 if relaxed.expected is None else relaxed.expected
+            yield len(batch)
+        word_topic = self.topics.word_topic.copy()
+        word_topic.data = expected / memoized.COUNT_UNIT
+        word_topic.eliminate_zeros()
+        self.topics = replace(self.topics, word_topic=word_topic)
+        self._update_embeddings(total)
+
+    def _average_counts(self, sweep: int) -> None:
+        """Soft sweeps begin with the mean of the counts over the later half of the draws.
+
+        They spread a word over the topics that have it, and one sweep's draws are too few to tell which do.
+        """
+        n_sweeps = self.settings.draw_sweeps - self.settings.draw_sweeps // 2
+        if sweep >= self.settings.draw_sweeps // 2:
+            share = self.topics.word_topic / n_sweeps
+            self.averaged = share if self.averaged is None else self.averaged + share
+        if sweep == self.settings.draw_sweeps - 1:
+            self.topics = replace(self.topics, word_topic=sparse.csr_matrix(self.averaged))
+
+    def _update_embeddings(self, total: memoized.Moments | None) -> None:
+        if total is None:
+            return
+        self.topics, expansion = memoized.update(self.topics, total)
+        self.embedding[:] = expansion(self.embedding)
+
+    def _start_embeddings(self) -> None:
+        document = np.repeat(np.arange(len(self.corpus)), self.corpus.lengths)
+        n_topics = self.topics.n_topics
+        document_topic = count_draws(document, self.draws, len(self.corpus), n_topics)
+        embedding, mean, gamma = memoized.start_from_draws(
+            document_topic, self.n_dims, LDA_SMOOTHING, self.topics.priors, self.seed
+        )
+        self.topics = replace(self.topics, embedding=embedding, mean=mean)
+        self.embedding[:] = gamma
+
+    def _exchange(self, batch: Batch, old: Ints, new: Ints) -> None:
+        """Take a batch's old draws out of the counts and put its new ones in."""
+        n_topics = self.topics.n_topics
+        word_topic = self.topics.word_topic + self._count(batch, new, n_topics) - self._count(batch, old, n_topics)
+        word_topic.eliminate_zeros()
+        self.topics = replace(self.topics, word_topic=sparse.csr_matrix(word_topic))
+
+    def _learn_beta(self) -> None:
+        if self.settings.learns_beta:
+            beta = optimal_concentration(self.topics)
+            self.topics = replace(self.topics, priors=replace(self.topics.priors, beta=beta))
+
+    def _count(self, batch: Batch, draws: Ints, n_topics: int) -> sparse.csr_matrix:
+        return count_draws(np.repeat(batch.words, batch.counts), draws, batch.n_words, n_topics).astype(np.float64)
+
+    def _draws_of(self, first: int, last: int) -> Ints:
+        offsets = self.corpus.token_offsets[self.corpus.indptr]
+        return self.draws[offsets[first] : offsets[last]]
+
+    def _batches(self) -> Iterator[tuple[int, int, Batch]]:
+        for first in range(0, len(self.corpus), self.settings.batch_size):
+            last = min(first + self.settings.batch_size, len(self.corpus))
+            yield first, last, self.corpus[first:last]
+
+    def _random_draws(self, n_topics: int) -> Ints:
+        small = np.uint16 if n_topics <= 2**16 else np.int32
+        draws: Ints = np.empty(self.corpus.token_offsets[-1], dtype=small)
+        offsets = self.corpus.token_offsets[self.corpus.indptr]
+        streams = random.stream(self.seed, random.START, self.corpus.documents)
+        for d in range(len(self.corpus)):
+            uniforms = random.uniforms(streams[d : d + 1], np.arange(offsets[d + 1] - offsets[d]))
+            draws[offsets[d] : offsets[d + 1]] = uniforms * n_topics
+        return draws
+
+
+# Sweeps of the warm start have random numbers of their own.
+WARM_KEY = 2**32

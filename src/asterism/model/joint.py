@@ -1,0 +1,84 @@
+"""A document's embedding and topic weights solved together, by Newton's method.
+
+Given the tokens' topics (counts n, in all N), γ and ξ maximise
+
+    F = -γ'P γ / 2 - τ |ξ - m - U γ|² / 2 + n'ξ - N log Σ_k exp ξ_k,      P = ρ I + τ K Σ_u,
+
+which is concave. With θ = softmax(ξ), B = τ I + N diag θ - N θ θ' and the gradients g_ξ, g_γ, eliminating ξ from
+Newton's system leaves one of M x M (docs/inference.md):
+
+    H dγ = g_γ + τ U'B^-1 g_ξ,     dξ = B^-1 (g_ξ + τ U dγ),     H = P + U' diag(h) U - b b'/c,
+    h = τ N θ / (τ + N θ),   b = U'(τ √N θ / (τ + N θ)),   c = 1 - Σ N θ² / (τ + N θ).
+
+B is diagonal less rank one, so everything but H costs O(K M); h is tiny for all topics that the document does not have.
+Alternating γ given ξ and ξ given γ, as the paper does, finds the same point, but each round moves γ by a step that
+shrinks like 1/K.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+from .state import Floats, Topics
+
+# No weight moves further in a step; the step is halved while it would lower F.
+LONGEST_STEP = 2.0
+MOST_HALVINGS = 8
+ROUNDING = 1e-6  # relative, of F in the precision of the fastest engine
+
+
+class Solution(NamedTuple):
+    """Where the solver is: γ, ξ, and H there (the inverse of the posterior covariance of the embedding)."""
+
+    embedding: Floats  # [m]
+    weights: Floats  # [k]
+    precision: Floats  # [m, m]
+    shrinkage: Floats  # τ / (τ + N θ) [k]: how much of U a reaches each weight
+    change: float  # largest change of a weight in the last step
+
+
+def embedding_precision(topics: Topics) -> Floats:
+    """P = ρ I + τ K Σ_u [m, m]."""
+    return np.asarray(
+        topics.priors.rho * np.eye(topics.n_dims) + topics.priors.tau * topics.n_topics * topics.embedding_cov
+    )
+
+
+def objective(embedding: Floats, weights: Floats, topic_counts: Floats, topics: Topics) -> float:
+    """F."""
+    residual = weights - topics.mean - topics.embedding @ embedding
+    prior = 0.5 * embedding @ embedding_precision(topics) @ embedding + 0.5 * topics.priors.tau * residual @ residual
+    likelihood = topic_counts @ weights - topic_counts.sum() * special.logsumexp(weights)
+    return float(likelihood - prior)
+
+
+def joint_step(embedding: Floats, weights: Floats, topic_counts: Floats, topics: Topics) -> Solution:
+    """One safeguarded Newton step."""
+    tau, U, P = topics.priors.tau, topics.embedding, embedding_precision(topics)
+    n_tokens, theta = topic_counts.sum(), special.softmax(weights)
+    residual = weights - topics.mean - U @ embedding
+    inverse_diagonal = 1 / (tau + n_tokens * theta)
+    c = 1 - n_tokens * np.sum(theta**2 * inverse_diagonal)
+
+    def apply_inverse_b(x: Floats) -> Floats:
+        scaled = inverse_diagonal * x
+        return np.asarray(scaled + inverse_diagonal * theta * n_tokens * (theta @ scaled) / c)
+
+    weight_gradient = -tau * residual + topic_counts - n_tokens * theta
+    embedding_gradient = -P @ embedding + tau * U.T @ residual
+    b = U.T @ (tau * np.sqrt(n_tokens) * theta * inverse_diagonal)
+    H = P + U.T @ ((tau * n_tokens * theta * inverse_diagonal)[:, None] * U) - np.outer(b, b) / c
+    d_embedding = np.linalg.solve(H, embedding_gradient + tau * U.T @ apply_inverse_b(weight_gradient))
+    d_weights = apply_inverse_b(weight_gradient + tau * U @ d_embedding)
+
+    step = min(1.0, LONGEST_STEP / max(float(np.abs(d_weights).max()), 1e-30))
+    before = objective(embedding, weights, topic_counts, topics)
+    for _ in range(MOST_HALVINGS):
+        moved = embedding + step * d_embedding, weights + step * d_weights
+        if objective(*moved, topic_counts, topics) >= before - ROUNDING * abs(before):
+            break
+        step /= 2
+    return Solution(*moved, H, tau * inverse_diagonal, step * float(np.abs(d_weights).max()))

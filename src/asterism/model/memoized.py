@@ -1,0 +1,198 @@
+"""Memoized inference: every document's last contribution is remembered, so the topics need no step size.
+
+Word counts are those of the tokens' last draws, exact integers: a batch takes its old draws out and puts its new ones
+in. Topic embeddings follow from moments of the whole corpus, with the coupling of a and η that mean field drops
+(docs/inference.md): at the mode of a document, and with H the precision of its embedding there,
+
+    E[a a']  = γ γ' + H^-1
+    E[η a']  = ξ γ' + diag(τ / (τ + N θ)) U H^-1
+
+and U, m are the regression of η on (a, 1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+from . import document, joint, random
+from .state import Floats, Ints, Priors, Topics
+from .tokens import candidate_mass
+from .words import DrawTable
+
+# Directions that the start leaves empty get a little noise, or they could never grow.
+SPARE_SPREAD = 0.01
+# Expected counts are whole multiples of 1 / COUNT_UNIT, so that they add exactly in any order.
+COUNT_UNIT = 2**16
+# Of the start's singular vectors; they need not be exact.
+OVERSAMPLING, POWER_ITERATIONS = 10, 4
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Sums over documents that topic embeddings and mean follow from; a 1 is appended to every embedding."""
+
+    weight_embedding: Floats  # Σ E[η (a, 1)'] [k, m + 1]
+    embedding_outer: Floats  # Σ E[(a, 1) (a, 1)'] [m + 1, m + 1]
+
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(self.weight_embedding + other.weight_embedding, self.embedding_outer + other.embedding_outer)
+
+
+@dataclass(frozen=True)
+class Relaxed:
+    """What a batch says about the topics after its documents have been relaxed."""
+
+    moments: Moments
+    expected: Ints | None  # without draws: expected counts aligned with the topics' word_topic, in units
+
+
+@dataclass(frozen=True)
+class Relaxation:
+    """How far a document is relaxed in one sweep."""
+
+    n_top: int  # K_s
+    n_steps: int  # Newton steps a round
+    n_rounds: int  # rounds; expected counts are renewed in each, draws' counts stay
+
+
+def relaxation(n_top: int, with_draws: bool) -> Relaxation:
+    """Two Newton steps bring a document up to date with its draws; expected counts change along the way."""
+    return Relaxation(n_top, n_steps=2, n_rounds=1) if with_draws else Relaxation(n_top, n_steps=1, n_rounds=6)
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """A change of coordinates of the embedding space, a <- (a - shift) T, that leaves every U a + m as it was."""
+
+    shift: Floats
+    transform: Floats
+
+    def __call__(self, embedding: Floats) -> Floats:
+        return np.asarray((embedding - self.shift) @ self.transform)
+
+
+def relax_document(
+    topics: Topics,
+    table: DrawTable,
+    words: Ints,
+    counts: Ints,
+    draws: Ints | None,
+    embedding: Floats,
+    key: tuple[int, int, int],
+    settings: Relaxation,
+) -> tuple[Ints | None, joint.Solution]:
+    """A document's next draws, γ and ξ, from its last draws and γ.
+
+    With draws: solve γ and ξ for the draws' counts, then draw anew. Without (None): solve for expected counts, which
+    are renewed every round.
+    """
+    weights = topics.mean + topics.embedding @ embedding
+    topic_counts: Floats = np.zeros(topics.n_topics)
+    if draws is not None:
+        topic_counts = np.bincount(draws, minlength=topics.n_topics).astype(np.float64)
+    solution = joint.Solution(embedding, weights, joint.embedding_precision(topics), np.ones_like(weights), np.inf)
+    for _ in range(settings.n_rounds):
+        if draws is None:
+            topic_counts = document.expected_counts(table, words, counts, solution.weights, settings.n_top)
+        for _ in range(settings.n_steps):
+            solution = joint.joint_step(solution.embedding, solution.weights, topic_counts, topics)
+    if draws is not None and len(draws):
+        uniforms = random.uniforms(random.stream(*key, random.DRAWS, 0), np.arange(len(draws)))
+        draws = document.draw_tokens(table, words, counts, solution.weights, uniforms, settings.n_top)
+    return draws, solution
+
+
+def expected_word_topic(table: DrawTable, words: Ints, counts: Ints, weights: Floats, out: Ints) -> None:
+    """Add the tokens' responsibilities over their words' own topics to `out`, aligned with the table's pairs."""
+    nothing = np.array([], dtype=np.int64)
+    for word, count in zip(words, counts, strict=True):
+        own = slice(table.indptr[word], table.indptr[word + 1])
+        _, mass = candidate_mass(table, word, weights, nothing)
+        out[own] += np.floor(COUNT_UNIT * count * mass / mass.sum() + 0.5).astype(np.int64)
+
+
+def moments(weights: Floats, embedding: Floats, shrinkage: Floats, cov_sum: Floats, topics: Topics) -> Moments:
+    """Moments of documents: ξ [d, k], γ [d, m], Σ_d τ/(τ + N θ_dk) [k] and Σ_d H_d^-1 [m, m]."""
+    augmented = np.hstack([embedding, np.ones((len(embedding), 1))])
+    return couple(weights.T @ augmented, augmented.T @ augmented, shrinkage, cov_sum, topics)
+
+
+def couple(
+    weight_embedding: Floats, embedding_outer: Floats, shrinkage: Floats, cov_sum: Floats, topics: Topics
+) -> Moments:
+    """Add to Σ ξ (γ, 1)' and Σ (γ, 1) (γ, 1)' what the uncertainty of a contributes to them.
+
+    One H^-1, the documents' mean, serves all of them in E[η a'].
+    """
+    n_documents = embedding_outer[-1, -1]
+    weight_embedding[:, :-1] += shrinkage[:, None] * (topics.embedding @ cov_sum / n_documents)
+    embedding_outer[:-1, :-1] += cov_sum
+    return Moments(weight_embedding, embedding_outer)
+
+
+def update(topics: Topics, total: Moments) -> tuple[Topics, Expansion]:
+    """U and m by regression, then parameter expansion: let a ~ N(shift, S), fit both, and fold them into U and m.
+
+    Documents keep their U a + m; their embeddings must follow by the returned change of coordinates. Without the
+    expansion U grows by the slow crawl of EM for factor models.
+    """
+    priors, n_dims = topics.priors, topics.n_dims
+    ridge = np.zeros(n_dims + 1)
+    ridge[:-1] = priors.alpha / priors.tau
+    regression = np.linalg.solve(total.embedding_outer + np.diag(ridge), total.weight_embedding.T).T
+    embedding, mean = regression[:, :-1], regression[:, -1]
+    n_documents = total.embedding_outer[-1, -1]
+    shift = total.embedding_outer[-1, :-1] / n_documents
+    spread = total.embedding_outer[:-1, :-1] / n_documents - np.outer(shift, shift)
+    factor = np.linalg.cholesky(priors.rho * spread)
+    grown = replace(topics, embedding=embedding @ factor, mean=mean + embedding @ shift)
+    return grown, Expansion(shift, np.linalg.inv(factor).T)
+
+
+def start_from_draws(
+    document_topic: sparse.csr_matrix, n_dims: int, smoothing: float, priors: Priors, seed: int
+) -> tuple[Floats, Floats, Floats]:
+    """U [k, m], m [k] and γ [d, m] from counts of draws [d, k]: the principal directions of log(n_dk + smoothing).
+
+    The logarithms are a constant but where something was drawn, so the matrix is sparse plus rank one on each side, and
+    its leading singular vectors need no array of documents x topics.
+    """
+    n_documents, n_topics = document_topic.shape
+    logs = document_topic.astype(np.float64)
+    logs.data = np.log1p(logs.data / smoothing)
+    row_mean = np.asarray(logs.mean(axis=1)).ravel()
+    mean = np.asarray(logs.mean(axis=0)).ravel() - row_mean.mean()
+    rank = min(n_dims, n_documents, n_topics)
+    left, singular, right = _leading_directions(logs, row_mean, mean, rank, seed)
+    # What a direction explains beyond the noise 1/τ of single weights is the embeddings'.
+    variance = np.maximum(singular**2 / n_documents - 0.5 / priors.tau, SPARE_SPREAD)
+    streams = random.stream(seed, random.START, np.arange(n_topics))
+    embedding = SPARE_SPREAD * random.normals(streams, n_dims)
+    gamma = np.zeros((n_documents, n_dims))
+    embedding[:, :rank] = right.T * np.sqrt(variance * priors.rho)
+    gamma[:, :rank] = left * np.sqrt(n_documents / priors.rho)
+    return embedding, mean, gamma
+
+
+def _leading_directions(
+    logs: sparse.csr_matrix, row_mean: Floats, column_mean: Floats, rank: int, seed: int
+) -> tuple[Floats, Floats, Floats]:
+    """Leading singular vectors and values of logs - row_mean - column_mean, by randomised subspace iteration."""
+    n_topics = logs.shape[1]
+    width = min(rank + OVERSAMPLING, *logs.shape)
+
+    def forward(x: Floats) -> Floats:  # [k, r] to [d, r]
+        return np.asarray(logs @ x - np.outer(row_mean, x.sum(axis=0)) - column_mean @ x)
+
+    def backward(y: Floats) -> Floats:  # [d, r] to [k, r]
+        return np.asarray(logs.T @ y - row_mean @ y - np.outer(column_mean, y.sum(axis=0)))
+
+    basis = forward(random.normals(random.stream(seed, random.START, np.arange(n_topics)), width))
+    for _ in range(POWER_ITERATIONS):
+        basis = forward(np.linalg.qr(backward(np.linalg.qr(basis)[0]))[0])
+    basis = np.linalg.qr(basis)[0]
+    inner, singular, right = np.linalg.svd(backward(basis).T, full_matrices=False)
+    return basis @ inner[:, :rank], singular[:rank], right[:rank]

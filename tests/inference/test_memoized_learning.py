@@ -1,0 +1,112 @@
+"""Memoized inference through the estimator: repeatable, recovering, better than the paper's, sane on odd corpora."""
+
+import numpy as np
+import pytest
+from scipy.optimize import linear_sum_assignment
+
+from asterism import TopicEmbeddingModel, sample_corpus
+
+
+def memoized(n_topics=6, n_dims=3, **settings):
+    usual = {"warm_sweeps": 20, "draw_sweeps": 5, "max_sweeps": 12, "random_state": 0}
+    return TopicEmbeddingModel(n_topics, n_dims, inference="memoized", **{**usual, **settings})
+
+
+@pytest.fixture(scope="module")
+def planted():
+    """Two groups of three topics; those of a group occur together."""
+    rng = np.random.default_rng(0)
+    embedding = np.repeat([[1.5, 0.0], [-1.5, 0.0]], 3, axis=0) + 0.3 * rng.normal(size=(6, 2))
+    return sample_corpus(700, 6, 200, mean_length=80, beta=0.03, topic_embedding=embedding, seed=5)
+
+
+@pytest.fixture(scope="module")
+def fitted(planted):
+    return memoized().fit(planted.counts)
+
+
+def _matched(model, planted):
+    """Planted topics' numbers in the model, and the cosines of their words."""
+    learned = model.topic_word_.toarray()
+    learned /= np.maximum(np.linalg.norm(learned, axis=1, keepdims=True), 1e-12)
+    true = planted.topic_word / np.linalg.norm(planted.topic_word, axis=1, keepdims=True)
+    rows, columns = linear_sum_assignment(-true @ learned.T)
+    return columns, (true @ learned.T)[rows, columns]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_planted_topics_and_correlations_come_back(planted, seed):
+    model = memoized(random_state=seed).fit(planted.counts)
+    order, cosine = _matched(model, planted)
+    assert cosine.min() > 0.95
+    learned = np.array([[model.correlation(i, j) for j in order] for i in order])
+    off_diagonal = ~np.eye(6, dtype=bool)
+    assert np.corrcoef(learned[off_diagonal], planted.weight_correlation[off_diagonal])[0, 1] > 0.9
+    same = np.equal.outer(np.arange(6) // 3, np.arange(6) // 3) & off_diagonal
+    assert learned[same].mean() > learned[~same & off_diagonal].mean() + 0.5
+
+
+def test_it_predicts_better_than_stochastic_inference(fitted, planted):
+    fresh = sample_corpus(
+        200, 6, 200, mean_length=80, topic_embedding=planted.topic_embedding, topic_word=planted.topic_word, seed=9
+    )
+    svi = TopicEmbeddingModel(6, 3, inference="svi", max_sweeps=20, batch_size=64, random_state=0).fit(planted.counts)
+    assert fitted.score(fresh.counts) > svi.score(fresh.counts) + 0.02
+
+
+def test_number_of_threads_changes_no_bit(planted):
+    models = [memoized(n_threads=n, max_sweeps=7, warm_sweeps=3).fit(planted.counts[:150]) for n in (1, 2, 3)]
+    for other in models[1:]:
+        np.testing.assert_array_equal(models[0].topic_embeddings_, other.topic_embeddings_)
+        assert (models[0].state_.word_topic != other.state_.word_topic).nnz == 0
+        np.testing.assert_array_equal(models[0].transform(planted.counts[:9]), other.transform(planted.counts[:9]))
+
+
+def test_counts_are_exact_through_every_sweep(planted):
+    """However many batches and sweeps: the counts are those of the draws that are remembered."""
+    model = memoized(max_sweeps=3, draw_sweeps=9, batch_size=50, validation_fraction=0).fit(planted.counts)
+    assert model.state_.word_topic.sum() == planted.counts.sum()
+    per_word = np.asarray(model.state_.word_topic.sum(axis=1)).ravel()
+    np.testing.assert_array_equal(per_word, np.asarray(planted.counts.sum(axis=0)).ravel())
+
+
+def test_soft_counts_hold_every_token(fitted):
+    counted = fitted.state_.word_topic.sum()
+    assert counted == pytest.approx(round(counted), abs=1)
+
+
+def test_beta_is_learned_unless_it_is_given(planted):
+    learned = memoized(max_sweeps=2).fit(planted.counts[:200]).state_.priors.beta
+    given = memoized(max_sweeps=2, beta=0.2).fit(planted.counts[:200]).state_.priors.beta
+    assert given == 0.2
+    assert learned != pytest.approx(1 / 6)
+
+
+def test_save_and_load_and_going_on_with_a_stream(fitted, planted, tmp_path):
+    fitted.save(tmp_path / "model")
+    loaded = TopicEmbeddingModel.load(tmp_path / "model")
+    np.testing.assert_array_equal(fitted.transform(planted.counts), loaded.transform(planted.counts))
+    loaded.partial_fit(planted.counts[:100])
+    assert np.isfinite(loaded.score(planted.counts))
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        np.eye(3, 5, dtype=int),  # three documents of one word
+        np.full((20, 1), 3),  # one word
+        np.full((1, 4), 2),  # one document
+        np.tile([1, 2, 0, 4], (30, 1)),  # duplicates
+        np.vstack([np.full((1, 30), 400), np.eye(10, 30, dtype=int) * 5]),  # 12,000 tokens and five
+        np.vstack([np.zeros((5, 6), dtype=int), np.ones((5, 6), dtype=int)]),  # half of them empty
+    ],
+    ids=["three", "one word", "one document", "duplicates", "long and short", "empty"],
+)
+@pytest.mark.parametrize(("n_topics", "n_dims"), [(2, 1), (7, 50), (60, 3)])
+def test_odd_corpora_stay_sane(counts, n_topics, n_dims):
+    model = memoized(n_topics, n_dims, max_sweeps=8, warm_sweeps=5).fit(counts)
+    assert np.isfinite(model.topic_embeddings_).all()
+    vectors = model.transform(counts)
+    assert np.isfinite(vectors).all()
+    np.testing.assert_allclose(model.topic_proportions(counts).sum(axis=1), 1, rtol=1e-5)
+    assert not vectors[np.asarray(counts).sum(axis=1) == 0].any()

@@ -1,0 +1,103 @@
+"""Moments, the coupled update, parameter expansion, and the start from draws."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from asterism.model import memoized, words
+from asterism.model.state import Priors, count_draws
+
+
+@pytest.fixture
+def topics(world):
+    return replace(world.topics, embedding_cov=np.zeros((3, 3)))
+
+
+def _moments(topics, rng, n=400):
+    embedding = rng.normal(size=(n, 3)) @ np.diag([2.0, 1, 0.5]) + [1.0, 0, -1]
+    weights = topics.mean + embedding @ topics.embedding.T + 0.1 * rng.normal(size=(n, 6))
+    return memoized.moments(weights, embedding, np.zeros(6), np.zeros((3, 3)), topics), embedding
+
+
+def test_moments_add(topics):
+    rng = np.random.default_rng(0)
+    weights, embedding = rng.normal(size=(30, 6)), rng.normal(size=(30, 3))
+    nothing = np.zeros(6), np.zeros((3, 3))
+    whole = memoized.moments(weights, embedding, *nothing, topics)
+    parts = memoized.moments(weights[:11], embedding[:11], *nothing, topics) + memoized.moments(
+        weights[11:], embedding[11:], *nothing, topics
+    )
+    np.testing.assert_allclose(whole.weight_embedding, parts.weight_embedding)
+    np.testing.assert_allclose(whole.embedding_outer, parts.embedding_outer)
+
+
+def test_update_keeps_what_every_document_predicts_and_standardises_its_embedding(topics):
+    """After expansion a has mean zero and covariance I/ρ, and U a + m is the regression's."""
+    moments, embedding = _moments(topics, np.random.default_rng(1))
+    updated, expansion = memoized.update(topics, moments)
+    moved = expansion(embedding)
+    np.testing.assert_allclose(moved.mean(axis=0), 0, atol=1e-10)
+    np.testing.assert_allclose(np.cov(moved.T, bias=True), np.eye(3) / topics.priors.rho, atol=1e-10)
+    predicted = updated.mean + moved @ updated.embedding.T
+    np.testing.assert_allclose(predicted, topics.mean + embedding @ topics.embedding.T, atol=0.1)
+
+
+def test_uncertain_embeddings_do_not_shrink_the_topics(topics):
+    """E[a a'] and E[η a'] both hold the posterior covariance, so U stays; leaving it out of η shrinks U."""
+    rng = np.random.default_rng(2)
+    embedding = rng.normal(size=(500, 3))
+    weights = topics.mean + embedding @ topics.embedding.T
+    cov_sum = 500 * 0.5 * np.eye(3)
+    coupled = memoized.moments(weights, embedding, np.full(6, 500.0), cov_sum, topics)
+    mean_field = memoized.moments(weights, embedding, np.zeros(6), cov_sum, topics)
+    regression = [np.linalg.solve(m.embedding_outer, m.weight_embedding.T).T[:, :3] for m in (coupled, mean_field)]
+    np.testing.assert_allclose(regression[0], topics.embedding, rtol=1e-6)
+    assert np.linalg.norm(regression[1]) < 0.8 * np.linalg.norm(topics.embedding)
+
+
+def test_start_finds_the_directions_of_the_draws():
+    """Two groups of topics that never meet are told apart by the start already."""
+    rng = np.random.default_rng(3)
+    group = rng.integers(0, 2, 200)
+    draws = rng.integers(0, 3, (200, 40)) + 3 * group[:, None]
+    document_topic = count_draws(np.repeat(np.arange(200), 40), draws.ravel(), 200, 6)
+    embedding, mean, gamma = memoized.start_from_draws(document_topic, 4, 0.1, Priors(0.1, 0.1, 1.0, 0.1), seed=0)
+    assert embedding.shape == (6, 4)
+    assert gamma.shape == (200, 4)
+    similarity = embedding @ embedding.T
+    within = [similarity[0, 1], similarity[3, 4]]
+    assert min(within) > 0
+    assert similarity[0, 3] < -0.5 * min(within)
+    assert np.isfinite(mean).all()
+
+
+@pytest.mark.parametrize(("n_documents", "n_topics", "n_dims"), [(1, 2, 3), (2, 2, 50), (3, 10, 4), (50, 3, 7)])
+def test_start_of_any_shape_is_finite(n_documents, n_topics, n_dims):
+    document_topic = sparse.csr_matrix(np.ones((n_documents, n_topics), dtype=np.int64))
+    parts = memoized.start_from_draws(document_topic, n_dims, 0.1, Priors(0.1, 0.1, 1.0, 0.1), seed=0)
+    assert all(np.isfinite(part).all() for part in parts)
+    assert np.abs(parts[0]).max() > 0
+
+
+def test_expected_counts_hold_every_token(world):
+    table, batch = world.table, world.batch
+    out = np.zeros(len(table.topics), dtype=np.int64)
+    entries = slice(batch.indptr[0], batch.indptr[1])
+    memoized.expected_word_topic(table, batch.words[entries], batch.counts[entries], world.weights[0], out)
+    assert out.sum() / memoized.COUNT_UNIT == pytest.approx(batch.counts[entries].sum(), rel=1e-3)
+    per_word = np.add.reduceat(np.append(out, 0), table.indptr[:-1]) * (np.diff(table.indptr) > 0)
+    expected = np.zeros(40)
+    expected[batch.words[entries]] = batch.counts[entries]
+    np.testing.assert_allclose(per_word / memoized.COUNT_UNIT, expected, atol=1e-3)
+
+
+def test_learned_concentration_recovers_the_planted_one(world):
+    rng = np.random.default_rng(0)
+    counts = np.array([rng.multinomial(2000, rng.dirichlet(np.full(300, 0.05))) for _ in range(30)])
+    state = replace(world.topics, word_topic=sparse.csr_matrix(counts.T.astype(float)))
+    for _ in range(100):
+        beta = words.optimal_concentration(state)
+        state = replace(state, priors=replace(state.priors, beta=beta))
+    assert beta == pytest.approx(0.05, rel=0.1)
