@@ -32,8 +32,7 @@ def newsgroups(part: str) -> tuple[list[str], list[str]]:
     with gzip.open(DATA / "20newsgroups" / f"{part}.jsonl.gz", "rt") as lines:
         records = [json.loads(line) for line in lines]
     texts = [
-        strip_newsgroup_quoting(strip_newsgroup_footer(strip_newsgroup_header(record["text"])))
-        for record in records
+        strip_newsgroup_quoting(strip_newsgroup_footer(strip_newsgroup_header(record["text"]))) for record in records
     ]
     return texts, [record["label"] for record in records]
 

@@ -59,8 +59,7 @@ def import_times() -> dict[str, float]:
     statements = ("import asterism", "from asterism import TopicEmbeddingModel", lda)
     program = "import time; began = time.perf_counter(); {}; print(time.perf_counter() - began)"
     return {
-        statement: median([float(run_python(program.format(statement))) for _ in range(7)])
-        for statement in statements
+        statement: median([float(run_python(program.format(statement))) for _ in range(7)]) for statement in statements
     }
 
 

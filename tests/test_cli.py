@@ -476,6 +476,8 @@ def test_ctrl_c_during_a_fit_leaves_nothing(sources, tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A shell's background jobs ignore Ctrl-C, and so would their children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     for line in process.stderr:
         if "SweepRecord" in line:  # it is training
