@@ -367,7 +367,7 @@ def test_an_interrupted_fit_leaves_the_model_as_it_was(make, counts, monkeypatch
         model.fit(counts)
     before = dict(vars(model))
     with monkeypatch.context() as patch:
-        patch.setattr("asterism.training.svi.update", _interrupt)
+        patch.setattr("asterism.model.svi.update", _interrupt)
         for call in (model.fit, model.partial_fit):
             with pytest.raises(KeyboardInterrupt):
                 call(counts)
