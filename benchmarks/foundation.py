@@ -25,7 +25,13 @@ N_TOPICS, BATCH, REPEATS = 100, 512, 3
 def one_pass(counts: Any, test: Any, n_threads: int) -> dict[str, Any]:
     """One pass over 20Newsgroups: ours and scikit-learn's online LDA, in turn; held-out perplexity of both."""
     ours = TopicEmbeddingModel(
-        N_TOPICS, max_sweeps=1, batch_size=BATCH, n_threads=n_threads, validation_fraction=0, random_state=0
+        N_TOPICS,
+        inference="svi",
+        max_sweeps=1,
+        batch_size=BATCH,
+        n_threads=n_threads,
+        validation_fraction=0,
+        random_state=0,
     )
     theirs = LatentDirichletAllocation(
         N_TOPICS, learning_method="online", max_iter=1, batch_size=BATCH, n_jobs=n_threads, random_state=0
@@ -64,14 +70,16 @@ def import_times() -> dict[str, float]:
 
 
 def compilation() -> dict[str, float]:
-    """Seconds of a tiny fit and score in a fresh process: with no kernel on disk, and with all of them."""
+    """Seconds of tiny fits and scores in a fresh process: with no kernel on disk, and with all of them."""
     program = """
 import time
 from asterism import TopicEmbeddingModel, sample_corpus
 import asterism.engines.cpu
 counts = sample_corpus(100, 5, 50).counts
 began = time.perf_counter()
-TopicEmbeddingModel(5, 3, max_sweeps=1, random_state=0).fit(counts).score(counts)
+for inference in ("svi", "memoized"):
+    settings = dict(inference=inference, max_sweeps=2, warm_sweeps=1, draw_sweeps=1, random_state=0)
+    TopicEmbeddingModel(5, 3, **settings).fit(counts).score(counts)
 print(time.perf_counter() - began)
 """
     with tempfile.TemporaryDirectory() as folder:
@@ -90,7 +98,7 @@ def peak():  # not getrusage's, which a process inherits from the one that start
 counts = sparse.load_npz(sys.argv[1])
 TopicEmbeddingModel(5, 3, max_sweeps=1).fit(counts[:50]).transform(counts[:10])
 before = peak()
-TopicEmbeddingModel({}, max_sweeps=3, random_state=0).fit(counts)
+TopicEmbeddingModel({}, max_sweeps=3, warm_sweeps=3, draw_sweeps=2, random_state=0).fit(counts)
 print(json.dumps([before, peak()]))
 """
     with tempfile.TemporaryDirectory() as folder:
@@ -110,7 +118,7 @@ def main() -> None:
     pipeline = TextPipeline()
     counts = pipeline.fit_transform(newsgroups("train")[0])
     test = pipeline.transform(newsgroups("test")[0][:2000])
-    TopicEmbeddingModel(N_TOPICS, max_sweeps=1).fit(counts[:600]).score(test[:100])  # compile
+    TopicEmbeddingModel(N_TOPICS, inference="svi", max_sweeps=1).fit(counts[:600]).score(test[:100])  # compile
     passes = [one_pass(counts, test, n_threads) for n_threads in sorted({1, min(2, os.cpu_count() or 1)})]
     figures = {
         "corpus": {"name": "20Newsgroups train", "documents": counts.shape[0], "tokens": int(counts.sum())},

@@ -37,7 +37,7 @@ def make():
     """Build a small, quick, seeded model; keywords override."""
 
     def make_model(**parameters):
-        small = {"n_topics": 5, "n_dims": 3, "max_sweeps": 2, "batch_size": 32, "random_state": 0}
+        small = {"n_topics": 5, "n_dims": 3, "inference": "svi", "max_sweeps": 2, "batch_size": 32, "random_state": 0}
         return TopicEmbeddingModel(**{**small, **parameters})
 
     return make_model

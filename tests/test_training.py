@@ -157,6 +157,7 @@ def test_planted_topics_and_correlations_are_recovered(seed):
     model = TopicEmbeddingModel(
         6,
         2,
+        inference="svi",
         alpha=1.0,
         rho=1.0,
         batch_size=32,

@@ -26,8 +26,8 @@ app = typer.Typer(
 
 
 class Inference(str, Enum):
-    svi = "svi"
     memoized = "memoized"
+    svi = "svi"
 
 
 class EngineName(str, Enum):
@@ -102,7 +102,7 @@ def fit(
     draw_sweeps: Annotated[int, _option("Memoized sweeps with draws, before expectations.", panel=TRAINING)] = 10,
     validation_fraction: Annotated[float, _option("Share of documents held out for them.", panel=TRAINING)] = 0.05,
     batch_size: Annotated[int, _option("Documents a minibatch.", panel=TRAINING)] = 512,
-    inference: Annotated[Inference, _option("How to learn.", panel=TRAINING)] = Inference.svi,
+    inference: Annotated[Inference, _option("How to learn.", panel=TRAINING)] = Inference.memoized,
     engine: Annotated[
         EngineName, _option("What computes: auto, cpu or reference.", panel=TRAINING, metavar="<name>")
     ] = EngineName.auto,

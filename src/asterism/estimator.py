@@ -59,8 +59,9 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     ----------
     n_topics : number of topics K, at least 2.
     n_dims : dimension M of the vectors.
-    inference : "svi", stochastic variational inference as in the paper, or "memoized", which remembers every
-        document's last contribution, needs no step size, and finds much better topics (docs/inference.md).
+    inference : "memoized", which remembers every document's last contribution and needs no step size
+        (docs/inference.md), or "svi", stochastic variational inference as in the paper. `partial_fit` is always
+        stochastic.
     warm_sweeps, draw_sweeps : of memoized inference: sweeps of plain LDA before the first sweep that counts, and
         sweeps with draws before expected counts take over.
     engine : "auto", "cpu" (compiled, all cores) or "reference" (NumPy, slow).
@@ -108,7 +109,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         n_topics: int = 100,
         n_dims: int = 50,
         *,
-        inference: str = "svi",
+        inference: str = "memoized",
         engine: str = "auto",
         n_threads: int | None = None,
         max_sweeps: int = 20,

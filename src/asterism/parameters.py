@@ -13,7 +13,7 @@ from .corpus.text import TextPipeline
 from .engines.select import ENGINES
 from .errors import InputError
 
-INFERENCES = ("svi", "memoized")
+INFERENCES = ("memoized", "svi")
 
 AT_LEAST = {
     "n_topics": 2,
