@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..model.document import INFER_ROUNDS, INFER_TOL
 from ..model.joint import LONGEST_STEP, MOST_HALVINGS, ROUNDING
 from ..model.memoized import COUNT_UNIT
 from ..model.random import DRAWS
@@ -260,30 +259,11 @@ def multiply(vector: Array, space: Any, out: Array) -> None:
 def weights_from_embedding(gamma: Array, space: Any, mean: Array, weights: Array) -> None:
     """mean = ξ = m + U γ: where the solver begins."""
     prior_mean(gamma, space, mean)
-    weights[:] = mean
+    for k in range(mean.size):
+        weights[k] = mean[k]
 
 
 # --- documents ---------------------------------------------------------------------------------------------------
-
-
-@kernel
-def infer_documents(
-    first: int, last: int, corpus: Any, table: Any, space: Any, n_top: int, gammas: Array, xis: Array
-) -> None:
-    """document.infer_document for documents first:last; fills γ and ξ."""
-    n_topics = space.embedding.shape[0]
-    real = space.embedding.dtype.type
-    mean, counts = np.empty((2, n_topics), space.embedding.dtype)
-    scratch, candidates = new_scratch(space), new_candidates(n_topics, n_top, space.embedding)
-    for d in range(first, last):
-        weights, gamma = xis[d], gammas[d]
-        gamma[:] = 0
-        weights_from_embedding(gamma, space, mean, weights)
-        n_tokens = real(corpus.token_offsets[corpus.indptr[d + 1]] - corpus.token_offsets[corpus.indptr[d]])
-        for _ in range(INFER_ROUNDS if n_tokens > 0 else 0):
-            expect_counts(d, corpus, table, weights, candidates, counts)
-            if joint_step(gamma, weights, mean, counts, n_tokens, space, scratch) < INFER_TOL:
-                break
 
 
 @kernel
@@ -296,6 +276,7 @@ def relax_documents(
     n_top: int,
     n_steps: int,
     n_rounds: int,
+    tol: float,
     streams: Array,
     draws: Array,
     gammas: Array,
@@ -303,17 +284,16 @@ def relax_documents(
     shrinkages: Array,
     covs: Array,
 ) -> None:
-    """memoized.relax_document for documents first:last, from their last γ and draws; all are overwritten.
+    """memoized.relax_document for documents first:last, from their last γ and draws, which are overwritten.
 
-    Without draws (an empty array) the counts are expectations, renewed every round. Fills ξ, τ / (τ + N θ), and adds
-    H^-1 to the covariance sum of the block.
+    Without draws (an empty array) the counts are expectations, renewed every round, until no weight changes by tol:
+    document.infer_document. Fills ξ and, where there is room for them, τ / (τ + N θ) and the block's sum of H^-1.
     """
     n_topics, n_dims = space.embedding.shape
     real = space.embedding.dtype.type
     mean, counts = np.empty((2, n_topics), space.embedding.dtype)
     inverse = np.empty((n_dims, n_dims), np.float64)
     scratch, candidates = new_scratch(space), new_candidates(n_topics, n_top, space.embedding)
-    cov = covs[first // DOCUMENTS_A_BLOCK]
     for d in range(first, last):
         weights, gamma = xis[d], gammas[d]
         weights_from_embedding(gamma, space, mean, weights)
@@ -323,17 +303,22 @@ def relax_documents(
             counts[:] = 0
             for token in range(begin, end):
                 counts[draws[token]] += 1
+        # Nothing but the prior speaks of an empty document whose topics are fixed.
+        change = np.inf if n_tokens > 0 or covs.size else 0.0
         for _ in range(n_rounds):
+            if change < tol:
+                break
             if not draws.size:
                 expect_counts(d, corpus, table, weights, candidates, counts)
             for _ in range(n_steps):
-                joint_step(gamma, weights, mean, counts, n_tokens, space, scratch)
+                change = joint_step(gamma, weights, mean, counts, n_tokens, space, scratch)
         if draws.size:
             stream = substream(substream(streams[d], DRAWS), 0)
             draw_tokens(d, corpus, table, weights, stream, candidates, draws, counts)
-        for k in range(n_topics):
-            shrinkages[d, k] = space.tau * scratch.inverse[k]
-        add_inverse(scratch.factor, inverse, cov)
+        if covs.size:
+            for k in range(n_topics):
+                shrinkages[d, k] = space.tau * scratch.inverse[k]
+            add_inverse(scratch.factor, inverse, covs[first // DOCUMENTS_A_BLOCK])
 
 
 @kernel

@@ -280,7 +280,8 @@ def embed(weights: Array, space: Any, moment: Array, out: Array) -> None:
 @kernel
 def prior_mean(gamma: Array, space: Any, out: Array) -> None:
     """out = m + U γ."""
-    out[:] = space.mean
+    for k in range(out.size):
+        out[k] = space.mean[k]
     for m in range(gamma.size):
         factor = gamma[m]
         for k in range(out.size):
@@ -359,7 +360,9 @@ def sample_documents(
     sigma = real(space.tau**-0.5)
     for d in range(first, last):
         weights, gamma = xis[d], gammas[d]
-        weights[:], gamma[:], squares[:] = space.mean, 0, ADAGRAD_FLOOR
+        gamma[:] = 0
+        for k in range(n_topics):
+            weights[k], squares[k] = space.mean[k], ADAGRAD_FLOOR
         n_tokens = real(corpus.token_offsets[corpus.indptr[d + 1]] - corpus.token_offsets[corpus.indptr[d]])
         draw_stream, noise_stream = substream(streams[d], DRAWS), substream(streams[d], NOISE)
         steps[d] = 0

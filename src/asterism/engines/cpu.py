@@ -16,14 +16,17 @@ from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
 from ..model import random, words
+from ..model.document import INFER_ROUNDS, INFER_TOL
 from ..model.joint import embedding_precision
-from ..model.memoized import Moments, Relaxed, couple, relaxation
-from ..model.state import Batch, Documents, Floats, Ints, LocalSettings, Statistics, Topics, count_draws
+from ..model.memoized import Moments, Relaxation, Relaxed, couple, relaxation
+from ..model.state import Batch, Documents, Floats, Ints, LocalSettings, Statistics, Topics, count_draws, draw_type
 from . import _cpu_joint_kernels as joint_kernels
 from . import _cpu_kernels as kernels
 from ._cpu_joint_kernels import DOCUMENTS_A_BLOCK
 
 TOPICS_A_BLOCK = 512
+# Of the type of most models' draws, so that the kernels are compiled once.
+NO_DRAWS = np.empty(0, dtype=np.uint16)
 
 
 class CpuTopics(NamedTuple):
@@ -65,7 +68,7 @@ class CpuEngine:
     def statistics(self, prepared: CpuTopics, batch: Batch, seed: int, sweep: int) -> Statistics:
         topics, settings = prepared.topics, self.settings
         documents = self._empty_documents(topics, batch)
-        draws = np.empty(batch.token_offsets[-1], dtype=np.int32)
+        draws = np.empty(batch.token_offsets[-1], dtype=draw_type(topics.n_topics))
         steps = np.zeros(len(batch), dtype=np.int64)
         self._over_blocks(
             len(batch),
@@ -112,27 +115,13 @@ class CpuEngine:
     def relax(
         self, prepared: CpuTopics, batch: Batch, draws: Ints | None, embedding: Floats, seed: int, sweep: int
     ) -> Relaxed:
-        topics, n_top = prepared.topics, self.settings.topics_per_document
-        settings = relaxation(n_top, draws is not None)
+        topics = prepared.topics
+        settings = relaxation(self.settings.topics_per_document, draws is not None)
         weights, shrinkage = np.empty((2, len(batch), topics.n_topics), self.dtype)
         covs = np.zeros((-(-len(batch) // DOCUMENTS_A_BLOCK), topics.n_dims, topics.n_dims))
-        self._over_blocks(
-            len(batch),
-            DOCUMENTS_A_BLOCK,
-            joint_kernels.relax_documents,
-            _corpus(batch),
-            prepared.table,
-            prepared.space,
-            n_top,
-            settings.n_steps,
-            settings.n_rounds,
-            random.stream(seed, sweep, batch.documents),
-            np.empty(0, np.int32) if draws is None else draws,
-            embedding,
-            weights,
-            shrinkage,
-            covs,
-        )
+        streams = random.stream(seed, sweep, batch.documents)
+        everything = NO_DRAWS if draws is None else draws
+        self._relax(prepared, batch, settings, -1.0, streams, everything, embedding, weights, shrinkage, covs)
         expected = self._spread(prepared, batch, weights) if draws is None else None
         return Relaxed(self._moments(topics, weights, embedding, shrinkage, covs.sum(axis=0)), expected)
 
@@ -166,18 +155,28 @@ class CpuEngine:
 
     def infer(self, prepared: CpuTopics, batch: Batch) -> Documents:
         documents = self._empty_documents(prepared.topics, batch)
+        documents.embedding[:] = 0
+        settings = Relaxation(self.settings.topics_per_document, n_steps=1, n_rounds=INFER_ROUNDS)
+        no_room = np.empty((0, 0), self.dtype), np.empty((0, 0, 0))
+        streams = random.stream(0, batch.documents)  # not used without draws
+        self._relax(prepared, batch, settings, INFER_TOL, streams, NO_DRAWS, *documents.arrays(), *no_room)
+        return documents
+
+    def _relax(self, prepared: CpuTopics, batch: Batch, settings: Relaxation, tol: float, *arrays: Any) -> None:
+        """The one call of the joint solver, for training and for infer: compiled once."""
         self._over_blocks(
             len(batch),
             DOCUMENTS_A_BLOCK,
-            joint_kernels.infer_documents,
+            joint_kernels.relax_documents,
             _corpus(batch),
             prepared.table,
             prepared.space,
-            self.settings.topics_per_document,
-            documents.embedding,
-            documents.weights,
+            settings.n_top,
+            settings.n_steps,
+            settings.n_rounds,
+            tol,
+            *arrays,
         )
-        return documents
 
     def log_likelihood(self, prepared: CpuTopics, weights: Floats, batch: Batch) -> Floats:
         topics, result = prepared.topics, np.zeros(len(batch))

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from ..engines.base import Engine
 from ..model import memoized, random
-from ..model.state import Batch, Floats, Ints, Priors, Topics, count_draws
+from ..model.state import Batch, Floats, Ints, Priors, Topics, count_draws, draw_type
 from ..model.words import optimal_concentration
 
 LDA_SMOOTHING = 0.1  # the a of LDA's (n_dk + a)
@@ -166,8 +166,7 @@ class MemoizedLearner:
             yield first, last, self.corpus[first:last]
 
     def _random_draws(self, n_topics: int) -> Ints:
-        small = np.uint16 if n_topics <= 2**16 else np.int32
-        draws: Ints = np.empty(self.corpus.token_offsets[-1], dtype=small)
+        draws: Ints = np.empty(self.corpus.token_offsets[-1], dtype=draw_type(n_topics))
         offsets = self.corpus.token_offsets[self.corpus.indptr]
         streams = random.stream(self.seed, random.START, self.corpus.documents)
         for d in range(len(self.corpus)):

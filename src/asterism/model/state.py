@@ -153,6 +153,14 @@ class Documents:
     embedding: Floats  # γ [d, m]
     weights: Floats  # ξ [d, k]
 
+    def arrays(self) -> tuple[Floats, Floats]:
+        return self.embedding, self.weights
+
+
+def draw_type(n_topics: int) -> type[np.unsignedinteger[Any]]:
+    """The smallest type that tokens' topics are kept in: 2 or 4 bytes a token."""
+    return np.uint16 if n_topics <= 2**16 else np.uint32
+
 
 def count_draws(words: Ints, topics: Ints, n_words: int, n_topics: int) -> sparse.csr_matrix:
     """How often each word was drawn as each topic [v, k]."""
