@@ -479,12 +479,15 @@ def test_ctrl_c_during_a_fit_leaves_nothing(sources, tmp_path):
         # A shell's background jobs ignore Ctrl-C, and so would their children.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    for line in process.stderr:
-        if "SweepRecord" in line:  # it is training
-            break
-    process.send_signal(signal.SIGINT)
-    began = time.monotonic()
-    output, errors = process.communicate(timeout=30)
+    try:
+        for line in process.stderr:
+            if "SweepRecord" in line:  # it is training
+                break
+        process.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        output, errors = process.communicate(timeout=30)
+    finally:
+        process.kill()  # or it would go on for ever if Ctrl-C did not work
     assert time.monotonic() - began < 10
     assert process.returncode not in (0, 2)
     assert output == ""

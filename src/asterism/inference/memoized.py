@@ -2,7 +2,7 @@
 
 The phases hold the same model ever more exactly. LDA sweeps are cheap and settle which words belong together. Sweeps of
 draws learn the embeddings, with exact corpus-wide counts. Soft sweeps replace draws by expected counts, which takes the
-sampling noise out of the topics (docs/inference.md has the measurements).
+sampling noise out of the topics (docs/inference.md).
 """
 
 from __future__ import annotations
