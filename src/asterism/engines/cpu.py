@@ -196,12 +196,15 @@ class CpuEngine:
 
     def _kept_for_drawing(self, word_topic: sparse.csr_matrix) -> NDArray[np.bool_]:
         """words.kept_for_drawing, without sorting."""
+        if self.settings.topics_per_word >= word_topic.shape[1]:
+            return np.ones(word_topic.nnz, dtype=np.bool_)
+        values = word_topic.data.astype(self.dtype)  # the type that the heap is compiled for already
         in_word = np.empty(word_topic.nnz, dtype=np.bool_)
-        kernels.keep_largest_in_rows(word_topic.indptr, word_topic.data, self.settings.topics_per_word, in_word)
+        kernels.keep_largest_in_rows(word_topic.indptr, values, self.settings.topics_per_word, in_word)
         positions = sparse.csr_matrix((np.arange(word_topic.nnz), word_topic.indices, word_topic.indptr))
         positions = positions.tocsc()
         in_topic = np.empty_like(in_word)
-        by_topic = word_topic.data[positions.data]
+        by_topic = values[positions.data]
         kernels.keep_largest_in_rows(positions.indptr, by_topic, self.settings.words_per_topic, in_topic)
         in_word[positions.data[in_topic]] = True
         return in_word
