@@ -265,7 +265,8 @@ def test_every_setting_is_checked():
 
 
 def test_whole_numbers_and_reals_of_numpy_are_numbers(make, counts):
-    make(n_topics=np.int64(3), tol=np.float32(0.1), max_sweeps=np.uint8(1), random_state=np.int32(4)).fit(counts)
+    settings = {"n_topics": np.int64(3), "tol": np.float32(0.1), "max_sweeps": np.uint8(1), "random_state": np.int32(4)}
+    assert make(**settings).fit(counts).topic_embeddings_.shape == (3, 3)
 
 
 def test_a_vocabulary_of_the_wrong_length_says_both(make, counts):
