@@ -19,7 +19,7 @@ from ._cpu_kernels import (
     uniform,
     weigh_candidates,
 )
-from ._jit import kernel
+from ._jit import kernel, part
 
 Array = Any
 
@@ -42,7 +42,7 @@ class Scratch(NamedTuple):
     factor: Array  # R with H = R'R, upper [m, m]
 
 
-@kernel
+@part
 def new_scratch(space: Any) -> Any:
     n_topics, n_dims = space.embedding.shape
     like = space.embedding.dtype
@@ -61,7 +61,7 @@ def new_scratch(space: Any) -> Any:
 # --- small dense algebra, rows only, so that inner loops run along memory ----------------------------------------
 
 
-@kernel
+@part
 def factorise(H: Array, R: Array) -> None:
     """R upper triangular with R'R = H, from H's upper triangle."""
     n = R.shape[0]
@@ -79,7 +79,7 @@ def factorise(H: Array, R: Array) -> None:
                 R[r, j] -= factor * R[i, j]
 
 
-@kernel
+@part
 def solve(R: Array, x: Array) -> None:
     """x <- (R'R)^-1 x."""
     n = x.size
@@ -95,7 +95,7 @@ def solve(R: Array, x: Array) -> None:
         x[i] = total / R[i, i]
 
 
-@kernel
+@part
 def add_inverse(R: Array, inverse: Array, out: Array) -> None:
     """out += (R'R)^-1 = R^-1 R^-T; inverse [m, m] is scratch for (R^-1)', whose rows are columns of R^-1."""
     n = R.shape[0]
@@ -119,7 +119,7 @@ def add_inverse(R: Array, inverse: Array, out: Array) -> None:
 # --- the joint solver --------------------------------------------------------------------------------------------
 
 
-@kernel
+@part
 def objective(gamma: Array, weights: Array, mean: Array, counts: Array, n_tokens: float, space: Any) -> float:
     """joint.objective, with mean = m + U γ."""
     heaviest, prior, likelihood, total = weights.max(), 0.0, 0.0, 0.0
@@ -136,7 +136,7 @@ def objective(gamma: Array, weights: Array, mean: Array, counts: Array, n_tokens
     return float(likelihood - n_tokens * log_normaliser - 0.5 * space.tau * prior - 0.5 * quadratic)
 
 
-@kernel
+@part
 def prepare_step(
     gamma: Array, weights: Array, mean: Array, counts: Array, n_tokens: Any, space: Any, scratch: Any
 ) -> float:
@@ -156,7 +156,7 @@ def prepare_step(
     return float(max(c, 1e-12))
 
 
-@kernel
+@part
 def apply_inverse_b(x: Array, n_tokens: float, c: float, scratch: Any) -> None:
     """x <- B^-1 x."""
     along = 0.0
@@ -168,7 +168,7 @@ def apply_inverse_b(x: Array, n_tokens: float, c: float, scratch: Any) -> None:
         x[k] += factor * scratch.theta[k] * scratch.inverse[k]
 
 
-@kernel
+@part
 def assemble(
     gamma: Array, weights: Array, mean: Array, n_tokens: float, c: float, space: Any, step: Array, scratch: Any
 ) -> None:
@@ -202,7 +202,7 @@ def assemble(
             H[i, j] -= factor * b[j]
 
 
-@kernel
+@part
 def joint_step(
     gamma: Array, weights: Array, mean: Array, counts: Array, n_tokens: Any, space: Any, scratch: Any
 ) -> float:
@@ -234,7 +234,7 @@ def joint_step(
     return length * longest
 
 
-@kernel
+@part
 def move(gamma: Array, weights: Array, mean: Array, length: float, scratch: Any) -> None:
     """Go `length` along the step."""
     real = weights.dtype.type(length)
@@ -245,7 +245,7 @@ def move(gamma: Array, weights: Array, mean: Array, length: float, scratch: Any)
         gamma[m] += length * scratch.d_embedding[m]
 
 
-@kernel
+@part
 def multiply(vector: Array, space: Any, out: Array) -> None:
     """out = U vector."""
     out[:] = 0
@@ -255,7 +255,7 @@ def multiply(vector: Array, space: Any, out: Array) -> None:
             out[k] += factor * space.embedding_by_dim[m, k]
 
 
-@kernel
+@part
 def weights_from_embedding(gamma: Array, space: Any, mean: Array, weights: Array) -> None:
     """mean = ξ = m + U γ: where the solver begins."""
     prior_mean(gamma, space, mean)
@@ -393,7 +393,7 @@ def draw_lda(
             counts[present[p]] = 0
 
 
-@kernel
+@part
 def is_in(value: int, values: Array) -> bool:
     for other in values:  # noqa: SIM110  (the compiler knows no any() of a generator)
         if other == value:
@@ -401,7 +401,7 @@ def is_in(value: int, values: Array) -> bool:
     return False
 
 
-@kernel
+@part
 def pick_lda(
     target: float,
     own: float,

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..model.document import ADAGRAD_FLOOR
 from ..model.random import DRAWS, GOLDEN, MIX_1, MIX_2, NOISE
-from ._jit import kernel
+from ._jit import kernel, part
 
 Array = Any  # arrays of any float width: the kernels are compiled for what they are given
 
@@ -75,7 +75,7 @@ class Candidates(NamedTuple):
 # --- random numbers: model/random.py, one value at a time --------------------------------------------------------
 
 
-@kernel
+@part
 def mix(x: Any) -> Any:
     """random.mix."""
     x = (x ^ (x >> _30)) * MIX_1
@@ -83,19 +83,19 @@ def mix(x: Any) -> Any:
     return x ^ (x >> _31)
 
 
-@kernel
+@part
 def substream(stream: Any, part: int) -> Any:
     """random.stream(*key, part), given the stream of the key."""
     return mix(stream + GOLDEN + np.uint64(part))
 
 
-@kernel
+@part
 def uniform(stream: Any, index: int) -> float:
     """random.uniforms(stream, index)."""
     return float(mix(stream + GOLDEN * (np.uint64(index) + _ONE)) >> _11) * _TO_UNIT_53
 
 
-@kernel
+@part
 def fill_normals(stream: Any, out: Array) -> None:
     """out[:] = random.normals(stream, len(out))."""
     for pair in range((out.size + 1) // 2):
@@ -111,7 +111,7 @@ def fill_normals(stream: Any, out: Array) -> None:
 # --- the document's heaviest topics ------------------------------------------------------------------------------
 
 
-@kernel
+@part
 def _sift_down(weights: Array, heap: Array, position: int, size: int) -> None:
     """Restore the min-heap order below `position`: lightest topic on top, the higher number among equals."""
     topic = heap[position]
@@ -128,12 +128,12 @@ def _sift_down(weights: Array, heap: Array, position: int, size: int) -> None:
     heap[position] = topic
 
 
-@kernel
+@part
 def _is_lighter(weights: Array, a: int, b: int) -> bool:
     return weights[a] < weights[b] or (weights[a] == weights[b] and a > b)
 
 
-@kernel
+@part
 def mark_heaviest(weights: Array, heap: Array, marked: Array) -> None:
     """marked[k] = k in tokens.heaviest_topics(weights, len(heap)), by a bounded min-heap: O(K log K_s)."""
     n_topics, size = weights.size, heap.size
@@ -156,7 +156,7 @@ def mark_heaviest(weights: Array, heap: Array, marked: Array) -> None:
 # --- tokens ------------------------------------------------------------------------------------------------------
 
 
-@kernel
+@part
 def new_candidates(n_topics: int, n_top: int, like: Array) -> Any:
     """Scratch for documents of a model; numbers are of the type of `like`."""
     return Candidates(
@@ -168,7 +168,7 @@ def new_candidates(n_topics: int, n_top: int, like: Array) -> Any:
     )
 
 
-@kernel
+@part
 def weigh_candidates(weights: Array, table: Any, candidates: Any) -> float:
     """tokens.candidate_mass, the part shared by a document's words; returns the top bucket's total."""
     mark_heaviest(weights, candidates.heap, candidates.is_top)
@@ -182,7 +182,7 @@ def weigh_candidates(weights: Array, table: Any, candidates: Any) -> float:
     return total
 
 
-@kernel
+@part
 def accumulate_own(word: int, table: Any, candidates: Any) -> float:
     """tokens.candidate_mass, the own bucket of one word: fills its running sums and returns the last."""
     start = table.indptr[word]
@@ -194,7 +194,7 @@ def accumulate_own(word: int, table: Any, candidates: Any) -> float:
     return total
 
 
-@kernel
+@part
 def pick(target: float, own_total: float, word: int, table: Any, candidates: Any) -> int:
     """tokens.draw: the topic at which the running mass passes `target`."""
     if target < own_total:
@@ -217,7 +217,7 @@ def pick(target: float, own_total: float, word: int, table: Any, candidates: Any
     return last
 
 
-@kernel
+@part
 def draw_tokens(
     d: int,
     corpus: Any,
@@ -242,7 +242,7 @@ def draw_tokens(
             counts[k] += 1
 
 
-@kernel
+@part
 def expect_counts(d: int, corpus: Any, table: Any, weights: Array, candidates: Any, counts: Array) -> None:
     """document.expected_counts for document d: fills E[n_k]."""
     top_total = weigh_candidates(weights, table, candidates)
@@ -262,7 +262,7 @@ def expect_counts(d: int, corpus: Any, table: Any, weights: Array, candidates: A
 # --- embedding and weights ---------------------------------------------------------------------------------------
 
 
-@kernel
+@part
 def embed(weights: Array, space: Any, moment: Array, out: Array) -> None:
     """out = document.embed(weights, topics); moment [m] is scratch."""
     moment[:] = 0
@@ -277,7 +277,7 @@ def embed(weights: Array, space: Any, moment: Array, out: Array) -> None:
             out[m] += factor * space.gain[n, m]
 
 
-@kernel
+@part
 def prior_mean(gamma: Array, space: Any, out: Array) -> None:
     """out = m + U γ."""
     for k in range(out.size):
@@ -288,7 +288,7 @@ def prior_mean(gamma: Array, space: Any, out: Array) -> None:
             out[k] += factor * space.embedding_by_dim[m, k]
 
 
-@kernel
+@part
 def softmax(weights: Array, out: Array) -> None:
     """out = softmax(weights)."""
     heaviest = weights.max()
@@ -301,7 +301,7 @@ def softmax(weights: Array, out: Array) -> None:
         out[k] *= inverse
 
 
-@kernel
+@part
 def noisy_softmax(weights: Array, stream: Any, n_samples: int, sigma: Any, scratch: Array, out: Array) -> None:
     """out = mean over samples t of softmax(ξ + σ ε_t); scratch is [2, k]."""
     noisy, theta = scratch[0], scratch[1]
@@ -318,7 +318,7 @@ def noisy_softmax(weights: Array, stream: Any, n_samples: int, sigma: Any, scrat
         out[k] *= share
 
 
-@kernel
+@part
 def adagrad_step(
     weights: Array, mean: Array, counts: Array, n_tokens: Any, theta: Array, tau: Any, rate: Any, squares: Array
 ) -> float:

@@ -16,5 +16,10 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def kernel(function: F) -> F:
-    """Compile; with NUMBA_DISABLE_JIT=1 the function stays Python."""
-    return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+    """Compile what the engine calls; with NUMBA_DISABLE_JIT=1 the function stays Python."""
+    return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function))
+
+
+def part(function: F) -> F:
+    """Compile what only kernels call: it needs no door from Python and is kept with its callers."""
+    return cast(F, numba.njit(error_model="numpy", no_cfunc_wrapper=True, no_cpython_wrapper=True)(function))
