@@ -26,8 +26,9 @@ lint: .venv/installed-dev ## ruff: style and format
 types: .venv/installed-dev ## mypy --strict on src/
 	$(BIN)/mypy
 
-bench: .venv/installed-dev ## measure; writes benchmarks/results/*.json
+bench: .venv/installed-bench ## measure, hours; writes benchmarks/results/*.json
 	$(BIN)/python benchmarks/foundation.py
+	$(BIN)/python benchmarks/quality.py
 
 docs: .venv/installed-docs ## build the documentation into site/
 	$(BIN)/mkdocs build --strict
