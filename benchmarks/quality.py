@@ -9,19 +9,27 @@ that was interrupted goes on where it stopped; delete a system's files there to 
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import os
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
-from _harness import DATA, ROOT, newsgroups
+from _comparison import plot, report, tables
+from _harness import DATA, ROOT, newsgroups, write
 from _rivals import RIVALS, Counts, Floats, Rival
 from asterism import TextPipeline
+from asterism.corpus.tokens import read_documents
+from asterism.corpus.words import word_splitter
+from asterism.evaluation import c_v, linear_svm_accuracy, npmi, retrieval, topic_diversity
 from asterism.evaluation.completion import Completion, split_tokens
 
 CACHE = ROOT / "benchmarks" / ".cache" / "quality"
@@ -36,6 +44,7 @@ class Corpus(NamedTuple):
     halves: Completion  # of the test documents
     train_labels: NDArray[np.str_]
     test_labels: NDArray[np.str_]
+    train_sequences: list[NDArray[np.int64]]  # columns of the words in the order of the text
     key: int  # changes when the counts do: cells of other counts are not used
 
 
@@ -63,7 +72,17 @@ def read_corpus(n_documents: int | None = None) -> Corpus:
         for part in (matrix.indptr, matrix.indices, matrix.data):
             key = zlib.crc32(part.astype(np.int64).tobytes(), key)
     labels = np.array(train_labels[:n_documents]), np.array(test_labels[:n_documents])
-    return Corpus(counts, test_counts, halves, *labels, key)
+    return Corpus(counts, test_counts, halves, *labels, word_sequences(pipeline, train[:n_documents]), key)
+
+
+def word_sequences(pipeline: TextPipeline, texts: list[str]) -> list[NDArray[np.int64]]:
+    """The counted words of each text in their order."""
+    documents = read_documents(texts, word_splitter(pipeline.language))
+    known = pipeline.transform(documents.tokens).tocoo()  # each distinct token as a text of its own
+    column = np.full(len(documents.tokens), -1)
+    column[known.row] = known.col
+    sequences = [column[ids] for ids in np.split(documents.ids, documents.starts[1:-1])]
+    return [sequence[sequence >= 0] for sequence in sequences]
 
 
 def run_cell(cell: Cell, corpus: Corpus, n_threads: int) -> None:
@@ -109,6 +128,7 @@ def our_outputs(cell: Cell, corpus: Corpus, n_threads: int) -> dict[str, Any]:
 
     model = TopicEmbeddingModel(cell.n_topics, n_threads=n_threads, random_state=cell.seed, **OURS[cell.system])
     _, times = timed(lambda: model.fit(corpus.train))
+    # Vectors whose inner product is the similarity that we recommend go in as train_similarity and test_similarity.
     return times | {
         "train_theta": model.topic_proportions(corpus.train),
         "test_theta": model.topic_proportions(corpus.test),
@@ -137,6 +157,79 @@ def lengths(counts: Counts) -> NDArray[np.int64]:
     return np.asarray(counts.sum(axis=1)).ravel()
 
 
+# --- measures -------------------------------------------------------------------------------------------------------
+
+
+def measure(cell: Cell, corpus: Corpus) -> dict[str, Any]:
+    """All measures of a cell, kept beside its outputs until it is trained again."""
+    kept = cell.path.with_suffix(".json")
+    if kept.exists() and kept.stat().st_mtime >= cell.path.stat().st_mtime:
+        return dict(json.loads(kept.read_text()))
+    with np.load(cell.path) as file:
+        outputs = dict(file)
+    figures = {
+        **cell._asdict(),
+        **{name: float(outputs[name]) for name in ("train_seconds", "train_cpu_seconds", "n_threads")},
+        "perplexity": completion_perplexity(outputs["observed_theta"], outputs["topic_word"], corpus.halves.scored),
+        **coherence(outputs["topic_word"], corpus),
+        "svm": {name: classify(vectors, corpus) for name, vectors in document_vectors(outputs).items()},
+        "retrieval": {name: retrieve(*how, corpus) for name, how in rankings(outputs).items()},
+    }
+    kept.write_text(json.dumps(figures))
+    print(f"{time.strftime('%H:%M:%S')} {cell.path.stem}: measured", flush=True)
+    return figures
+
+
+def completion_perplexity(theta: Floats, topic_word: Floats, scored: Counts) -> float:
+    """exp of minus the mean over scored tokens of log Σ_k theta_dk phi_kw."""
+    total = 0.0
+    for d in range(scored.shape[0]):
+        entries = slice(scored.indptr[d], scored.indptr[d + 1])
+        total += scored.data[entries] @ np.log(theta[d].astype(float) @ topic_word[:, scored.indices[entries]])
+    return math.exp(-total / scored.sum())
+
+
+def coherence(topic_word: Floats, corpus: Corpus) -> dict[str, float]:
+    """Of the ten most probable words, on the training documents; means over topics."""
+    top_words = np.argsort(-topic_word, axis=1, kind="stable")[:, :10]
+    return {
+        "npmi": float(npmi(top_words, corpus.train).mean()),
+        "c_v": float(c_v(top_words, corpus.train_sequences).mean()),
+        "diversity": topic_diversity(top_words),
+    }
+
+
+def document_vectors(outputs: dict[str, Floats]) -> dict[str, tuple[Floats, Floats]]:
+    """What a system offers as vectors of training and test documents."""
+    kinds = ("theta", "embedding", "similarity")
+    return {kind: (outputs[f"train_{kind}"], outputs[f"test_{kind}"]) for kind in kinds if f"train_{kind}" in outputs}
+
+
+def rankings(outputs: dict[str, Floats]) -> dict[str, tuple[Floats, Floats, str]]:
+    """The vectors and the similarity of every ranking that is tried."""
+    ways = {}
+    for kind, (train, test) in document_vectors(outputs).items():
+        ways |= {f"{kind} {similarity}": (train, test, similarity) for similarity in ("inner", "cosine")}
+        if kind == "theta":  # Hellinger's affinity of distributions is the inner product of their roots
+            ways["theta hellinger"] = np.sqrt(train), np.sqrt(test), "inner"
+    return ways
+
+
+def classify(vectors: tuple[Floats, Floats], corpus: Corpus) -> dict[str, float]:
+    train, test = vectors
+    return linear_svm_accuracy(train, corpus.train_labels, test, corpus.test_labels)._asdict()
+
+
+def retrieve(train: Floats, test: Floats, similarity: str, corpus: Corpus) -> dict[str, Any]:
+    """Training documents for each test document; one without words finds them in no particular order."""
+    found = retrieval(test, corpus.test_labels, train, corpus.train_labels, similarity)
+    return {
+        "map": found.mean_average_precision,
+        "p_at_10": found.precision_at_10,
+        "precision_at_recall": [round(value, 4) for value in found.precision_at_recall.tolist()],
+    }
+
+
 # --- the study ------------------------------------------------------------------------------------------------------
 
 
@@ -162,6 +255,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--train-only", action="store_true", help="run missing cells, measure nothing")
+    parser.add_argument("--measure-only", action="store_true", help="measure what there is, run no cell")
     return parser.parse_args()
 
 
@@ -169,12 +263,43 @@ def main() -> None:
     if not (DATA / "20newsgroups").exists():
         raise SystemExit(f"20Newsgroups is not in {DATA}; set ASTERISM_DATA")
     given = arguments()
-    # Read by the rivals' thread pools when they are first used.
-    os.environ["RAYON_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = str(given.threads)
+    os.environ["RAYON_NUM_THREADS"] = str(given.threads)  # topica's, read when it is first used
+    threadpool_limits(given.threads)  # linear algebra
     corpus = read_corpus()
-    for cell in cells(given.systems, given.topics, given.seeds):
-        if not is_cached(cell, corpus):
-            run_cell(cell, corpus, given.threads)
+    if not given.measure_only:
+        for cell in cells(given.systems, given.topics, given.seeds):
+            if not is_cached(cell, corpus):
+                run_cell(cell, corpus, given.threads)
+    if not given.train_only:
+        compare(corpus)
+
+
+def compare(corpus: Corpus) -> None:
+    """Measure every cell there is, whatever was asked for in this run."""
+    measured = [measure(cell, corpus) for cell in every_cell() if is_cached(cell, corpus)]
+    if not measured:
+        raise SystemExit("no cell has been trained")
+    report(measured)
+    plot(measured)
+    write(
+        "quality",
+        {
+            "corpus": {
+                "name": "20Newsgroups by date, headers, footers and quotes removed",
+                "train_documents": corpus.train.shape[0],
+                "test_documents": corpus.test.shape[0],
+                "words": corpus.train.shape[1],
+                "train_tokens": int(corpus.train.sum()),
+            },
+            "rivals": {name: version(name) for name in ("tomotopy", "topica", "scikit-learn")},
+            "tables": tables(measured),
+            "cells": measured,
+        },
+    )
+
+
+def every_cell() -> Iterator[Cell]:
+    return cells([*OURS, *RIVALS], list(TOPICS), list(SEEDS))
 
 
 if __name__ == "__main__":
