@@ -37,9 +37,11 @@ class Scratch(NamedTuple):
     d_weights: Array  # g_ξ, then dξ [k]
     d_mean: Array  # U dγ [k]
     d_embedding: Array  # right-hand side, then dγ [m]
-    b: Array  # [m]
-    H: Array  # upper triangle [m, m]
-    factor: Array  # R with H = R'R, upper [m, m]
+    pulls: Array  # what the right-hand side and b weigh topics with [2, k]
+    pulled: Array  # pulls U [2, m]
+    scaled: Array  # √h u of the topics that shape H [k, m]
+    H: Array  # [m, m]
+    factor: Array  # L with H = L L', lower [m, m]
 
 
 @part
@@ -52,68 +54,57 @@ def new_scratch(space: Any) -> Any:
         np.empty(n_topics, like),
         np.empty(n_topics, like),
         np.empty(n_dims, np.float64),
-        np.empty(n_dims, like),
+        np.empty((2, n_topics), like),
+        np.empty((2, n_dims), like),
+        np.empty((n_topics, n_dims), like),
         np.empty((n_dims, n_dims), like),
-        np.zeros((n_dims, n_dims), np.float64),
+        np.empty((n_dims, n_dims), np.float64),
     )
 
 
-# --- small dense algebra, rows only, so that inner loops run along memory ----------------------------------------
+# --- small dense algebra, along rows, so that inner loops run along memory ----------------------------------------
 
 
 @part
-def factorise(H: Array, R: Array) -> None:
-    """R upper triangular with R'R = H, from H's upper triangle."""
-    n = R.shape[0]
-    for i in range(n):
-        for j in range(i, n):
-            R[i, j] = H[i, j]
-    for i in range(n):
-        # H is at least the prior's precision, so a pivot below this is rounding.
-        scale = 1.0 / np.sqrt(max(R[i, i], 1e-12))
-        for j in range(i, n):
-            R[i, j] *= scale
-        for r in range(i + 1, n):
-            factor = R[i, r]
-            for j in range(r, n):
-                R[r, j] -= factor * R[i, j]
+def factorise(H: Array, out: Array) -> None:
+    """out = L, lower triangular with L L' = H."""
+    # H is at least the prior's precision, so positive; in float64 rounding cannot change that.
+    lower = np.linalg.cholesky(H.astype(np.float64))
+    for i in range(out.shape[0]):
+        for j in range(i + 1):
+            out[i, j] = lower[i, j]
 
 
 @part
-def solve(R: Array, x: Array) -> None:
-    """x <- (R'R)^-1 x."""
+def solve(L: Array, x: Array) -> None:
+    """x <- (L L')^-1 x."""
     n = x.size
     for i in range(n):
-        x[i] /= R[i, i]
-        value = x[i]
-        for j in range(i + 1, n):
-            x[j] -= value * R[i, j]
-    for i in range(n - 1, -1, -1):
         total = x[i]
-        for j in range(i + 1, n):
-            total -= R[i, j] * x[j]
-        x[i] = total / R[i, i]
+        for j in range(i):
+            total -= L[i, j] * x[j]
+        x[i] = total / L[i, i]
+    for i in range(n - 1, -1, -1):
+        x[i] /= L[i, i]
+        value = x[i]
+        for j in range(i):
+            x[j] -= value * L[i, j]
 
 
 @part
-def add_inverse(R: Array, inverse: Array, out: Array) -> None:
-    """out += (R'R)^-1 = R^-1 R^-T; inverse [m, m] is scratch for (R^-1)', whose rows are columns of R^-1."""
-    n = R.shape[0]
-    for column in range(n):
-        x = inverse[column]
-        x[:] = 0.0
-        x[column] = 1.0 / R[column, column]
-        for i in range(column - 1, -1, -1):
-            total = 0.0
-            for j in range(i + 1, column + 1):
-                total += R[i, j] * x[j]
-            x[i] = -total / R[i, i]
-    for column in range(n):
-        x = inverse[column]
-        for i in range(column + 1):
-            factor = x[i]
-            for j in range(column + 1):
-                out[i, j] += factor * x[j]
+def invert(L: Array, out: Array) -> None:
+    """out = L^-1."""
+    for i in range(L.shape[0]):
+        row = out[i]
+        row[:] = 0.0
+        for j in range(i):
+            factor, other = L[i, j], out[j]
+            for column in range(j + 1):
+                row[column] -= factor * other[column]
+        row[i] = 1.0
+        scale = 1.0 / L[i, i]
+        for column in range(i + 1):
+            row[column] *= scale
 
 
 # --- the joint solver --------------------------------------------------------------------------------------------
@@ -169,51 +160,65 @@ def apply_inverse_b(x: Array, n_tokens: float, c: float, scratch: Any) -> None:
 
 
 @part
-def assemble(
-    gamma: Array, weights: Array, mean: Array, n_tokens: float, c: float, space: Any, step: Array, scratch: Any
-) -> None:
-    """H (upper triangle) and the right-hand side of dγ; `step` holds B^-1 g_ξ."""
-    n_topics, n_dims = space.embedding.shape
-    tau, H, b, rhs = space.tau, scratch.H, scratch.b, scratch.d_embedding
-    for i in range(n_dims):
-        rhs[i], b[i] = 0.0, 0.0
-        for j in range(n_dims):
+def assemble(gamma: Array, weights: Array, mean: Array, n_tokens: Any, c: float, space: Any, scratch: Any) -> None:
+    """The right-hand side of dγ, and b in scratch.pulled[1]; d_mean holds B^-1 g_ξ."""
+    tau, rhs, pulls = space.tau, scratch.d_embedding, scratch.pulls
+    root = n_tokens ** weights.dtype.type(0.5)
+    for k in range(weights.size):
+        pulls[0, k] = tau * (weights[k] - mean[k] + scratch.d_mean[k])
+        pulls[1, k] = tau * root * scratch.theta[k] * scratch.inverse[k]
+    np.dot(pulls, space.embedding, scratch.pulled)
+    for i in range(gamma.size):
+        rhs[i] = scratch.pulled[0, i]
+        for j in range(gamma.size):
             rhs[i] -= space.precision[i, j] * gamma[j]
-            H[i, j] = space.precision[i, j]
-    root = H.dtype.type(np.sqrt(n_tokens))
-    count = H.dtype.type(n_tokens)
+
+
+@part
+def factorise_curvature(n_tokens: Any, c: float, space: Any, scratch: Any) -> None:
+    """The factor of H = P + U' diag(h) U - b b'/c."""
+    n_topics, n_dims = space.embedding.shape
+    H, b, n_shaping = scratch.H, scratch.pulled[1], 0
     for k in range(n_topics):
-        u = space.embedding[k]
-        pull = tau * (weights[k] - mean[k] + step[k])
-        share = tau * root * scratch.theta[k] * scratch.inverse[k]
-        for m in range(n_dims):
-            rhs[m] += pull * u[m]
-            b[m] += share * u[m]
-        h = tau * count * scratch.theta[k] * scratch.inverse[k]
+        h = space.tau * n_tokens * scratch.theta[k] * scratch.inverse[k]
         if h > NEGLIGIBLE_CURVATURE:
-            for i in range(n_dims):
-                factor = h * u[i]
-                for j in range(i, n_dims):
-                    H[i, j] += factor * u[j]
+            root, u, row = np.sqrt(h), space.embedding[k], scratch.scaled[n_shaping]
+            for m in range(n_dims):
+                row[m] = root * u[m]
+            n_shaping += 1
+    shaping = scratch.scaled[:n_shaping]
+    np.dot(shaping.T, shaping, H)
     inverse_c = H.dtype.type(1.0 / c)
     for i in range(n_dims):
         factor = b[i] * inverse_c
-        for j in range(i, n_dims):
-            H[i, j] -= factor * b[j]
+        for j in range(n_dims):
+            H[i, j] += space.precision[i, j] - factor * b[j]
+    factorise(H, scratch.factor)
 
 
 @part
 def joint_step(
-    gamma: Array, weights: Array, mean: Array, counts: Array, n_tokens: Any, space: Any, scratch: Any
+    gamma: Array,
+    weights: Array,
+    mean: Array,
+    counts: Array,
+    n_tokens: Any,
+    space: Any,
+    renew: bool,
+    scratch: Any,
 ) -> float:
-    """joint.joint_step in place, mean = m + U γ along; returns the largest change of a weight."""
+    """joint.joint_step in place, mean = m + U γ along; returns the largest change of a weight.
+
+    Unless it is to be renewed, H is the last step's: the step is then not quite Newton's, but costs a tenth.
+    """
     tau, dx, dm = space.tau, scratch.d_weights, scratch.d_mean
     c = prepare_step(gamma, weights, mean, counts, n_tokens, space, scratch)
     for k in range(dx.size):
         dm[k] = dx[k]
     apply_inverse_b(dm, n_tokens, c, scratch)
-    assemble(gamma, weights, mean, n_tokens, c, space, dm, scratch)
-    factorise(scratch.H, scratch.factor)
+    assemble(gamma, weights, mean, n_tokens, c, space, scratch)
+    if renew:
+        factorise_curvature(n_tokens, c, space, scratch)
     solve(scratch.factor, scratch.d_embedding)
     multiply(scratch.d_embedding, space, dm)
     longest = 0.0
@@ -291,8 +296,8 @@ def relax_documents(
     """
     n_topics, n_dims = space.embedding.shape
     real = space.embedding.dtype.type
-    mean, counts = np.empty((2, n_topics), space.embedding.dtype)
-    inverse = np.empty((n_dims, n_dims), np.float64)
+    mean, counts = np.empty(n_topics, space.embedding.dtype), np.empty(n_topics, space.embedding.dtype)
+    inverses = np.empty((len(covs) and (last - first) * n_dims, n_dims), np.float64)
     scratch, candidates = new_scratch(space), new_candidates(n_topics, n_top, space.embedding)
     for d in range(first, last):
         weights, gamma = xis[d], gammas[d]
@@ -305,20 +310,28 @@ def relax_documents(
                 counts[draws[token]] += 1
         # Nothing but the prior speaks of an empty document whose topics are fixed.
         change = np.inf if n_tokens > 0 or covs.size else 0.0
-        for _ in range(n_rounds):
+        for step in range(n_rounds * n_steps):
             if change < tol:
                 break
-            if not draws.size:
+            if not draws.size and step % n_steps == 0:
                 expect_counts(d, corpus, table, weights, candidates, counts)
-            for _ in range(n_steps):
-                change = joint_step(gamma, weights, mean, counts, n_tokens, space, scratch)
+            change = joint_step(gamma, weights, mean, counts, n_tokens, space, renews_curvature(step), scratch)
         if draws.size:
             stream = substream(substream(streams[d], DRAWS), 0)
             draw_tokens(d, corpus, table, weights, stream, candidates, draws, counts)
         if covs.size:
             for k in range(n_topics):
                 shrinkages[d, k] = space.tau * scratch.inverse[k]
-            add_inverse(scratch.factor, inverse, covs[first // DOCUMENTS_A_BLOCK])
+            invert(scratch.factor, inverses[(d - first) * n_dims : (d - first + 1) * n_dims])
+    if covs.size:
+        # H^-1 = L^-T L^-1, for all documents in one product.
+        np.dot(inverses.T, inverses, covs[first // DOCUMENTS_A_BLOCK])
+
+
+@part
+def renews_curvature(step: int) -> bool:
+    """joint.renews_curvature."""
+    return (step + 1) & step == 0
 
 
 @kernel

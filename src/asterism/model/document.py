@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from . import random, tokens
-from .joint import joint_step
+from .joint import joint_step, renews_curvature
 from .state import Floats, Ints, LocalSettings, Topics
 from .words import DrawTable
 
@@ -79,10 +79,11 @@ def draw_tokens(table: DrawTable, words: Ints, counts: Ints, weights: Floats, un
 def infer_document(topics: Topics, table: DrawTable, words: Ints, counts: Ints, n_top: int) -> tuple[Floats, Floats]:
     """γ and ξ of a document under fixed topics."""
     embedding: Floats = np.zeros(topics.n_dims)
-    weights = topics.mean
-    for _ in range(INFER_ROUNDS if len(words) else 0):
+    weights, precision = topics.mean, None
+    for step in range(INFER_ROUNDS if len(words) else 0):
         topic_counts = expected_counts(table, words, counts, weights, n_top)
-        embedding, weights, _, _, change = joint_step(embedding, weights, topic_counts, topics)
+        kept = None if renews_curvature(step) else precision
+        embedding, weights, precision, _, change = joint_step(embedding, weights, topic_counts, topics, kept)
         if change < INFER_TOL:
             break
     return embedding, weights

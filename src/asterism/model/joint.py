@@ -55,8 +55,15 @@ def objective(embedding: Floats, weights: Floats, topic_counts: Floats, topics: 
     return float(likelihood - prior)
 
 
-def joint_step(embedding: Floats, weights: Floats, topic_counts: Floats, topics: Topics) -> Solution:
-    """One safeguarded Newton step."""
+def renews_curvature(step: int) -> bool:
+    """Whether a step, counted from 0, computes H anew: it changes ever less on the way, and is the costly part."""
+    return (step + 1) & step == 0
+
+
+def joint_step(
+    embedding: Floats, weights: Floats, topic_counts: Floats, topics: Topics, precision: Floats | None = None
+) -> Solution:
+    """One safeguarded Newton step; `precision` is H where an earlier one is to serve."""
     tau, U, P = topics.priors.tau, topics.embedding, embedding_precision(topics)
     n_tokens, theta = topic_counts.sum(), special.softmax(weights)
     residual = weights - topics.mean - U @ embedding
@@ -70,7 +77,9 @@ def joint_step(embedding: Floats, weights: Floats, topic_counts: Floats, topics:
     weight_gradient = -tau * residual + topic_counts - n_tokens * theta
     embedding_gradient = -P @ embedding + tau * U.T @ residual
     b = U.T @ (tau * np.sqrt(n_tokens) * theta * inverse_diagonal)
-    H = P + U.T @ ((tau * n_tokens * theta * inverse_diagonal)[:, None] * U) - np.outer(b, b) / c
+    H = precision
+    if H is None:
+        H = P + U.T @ ((tau * n_tokens * theta * inverse_diagonal)[:, None] * U) - np.outer(b, b) / c
     d_embedding = np.linalg.solve(H, embedding_gradient + tau * U.T @ apply_inverse_b(weight_gradient))
     d_weights = apply_inverse_b(weight_gradient + tau * U @ d_embedding)
 

@@ -94,11 +94,11 @@ def relax_document(
     if draws is not None:
         topic_counts = np.bincount(draws, minlength=topics.n_topics).astype(np.float64)
     solution = joint.Solution(embedding, weights, joint.embedding_precision(topics), np.ones_like(weights), np.inf)
-    for _ in range(settings.n_rounds):
-        if draws is None:
+    for step in range(settings.n_rounds * settings.n_steps):
+        if draws is None and step % settings.n_steps == 0:
             topic_counts = document.expected_counts(table, words, counts, solution.weights, settings.n_top)
-        for _ in range(settings.n_steps):
-            solution = joint.joint_step(solution.embedding, solution.weights, topic_counts, topics)
+        precision = None if joint.renews_curvature(step) else solution.precision
+        solution = joint.joint_step(solution.embedding, solution.weights, topic_counts, topics, precision)
     if draws is not None and len(draws):
         uniforms = random.uniforms(random.stream(*key, random.DRAWS, 0), np.arange(len(draws)))
         draws = document.draw_tokens(table, words, counts, solution.weights, uniforms, settings.n_top)
