@@ -49,6 +49,9 @@ def c_v(top_words: ArrayLike, documents: Sequence[ArrayLike], window: int = WIND
     that only takes its place. Probabilities are shares of the windows of `window` tokens, moved on by one; a shorter
     document is one window. A word's vector holds its NPMI with each word of the topic, itself among them; the value
     is the mean cosine of these vectors with their sum. A word that is in no document has the zero vector, and cosine 0.
+
+    gensim's figures are the same for short documents and lower for long ones (0.62 for 0.65 on 20Newsgroups): there a
+    word that is twice in a window is forgotten when its first token leaves.
     """
     if window < 1:
         raise InputError(f"window={window}: it must hold at least one token")
