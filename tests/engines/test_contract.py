@@ -11,7 +11,7 @@ from asterism.engines.cpu import CpuEngine
 from asterism.engines.reference import ReferenceEngine
 from asterism.errors import InputError
 from asterism.evaluation.completion import split_tokens
-from asterism.model import svi
+from asterism.model import svi, words
 from asterism.model.memoized import COUNT_UNIT
 from asterism.model.state import Batch, LocalSettings, Priors
 
@@ -247,17 +247,23 @@ def test_relaxed_documents_equal_the_references(name, soft, n_documents, n_topic
         assert actual.expected.sum() == pytest.approx(COUNT_UNIT * counts.sum(), rel=1e-3)
 
 
-def test_lda_draws_equal_the_references(name):
+@pytest.mark.parametrize("dense", [True, False])
+def test_lda_draws_equal_the_references(name, dense):
     counts, topics, settings = make_memoized(40, 33, 5)
+    weights = words.word_probabilities(topics).T
+    if not dense:
+        weights = words.draw_table(topics, np.ones(topics.word_topic.nnz, dtype=bool), collapsed=True)
+    alpha = np.random.default_rng(1).uniform(0.05, 0.5, 33)
     rng, batch = np.random.default_rng(0), Batch.of(counts)
     start = rng.integers(0, 33, counts.sum()).astype(np.uint16)
-    results = []
+    results, logs = [], []
     for engine in (ReferenceEngine(settings), ENGINES[name](settings)):
         draws = start.copy()
-        engine.draw_lda(engine.prepare(topics), batch, draws, 0.1, seed=3, sweep=4)
+        logs.append(engine.draw_lda(weights, batch, draws, alpha, seed=3, sweep=4))
         results.append(draws)
     assert np.mean(results[0] != start) > 0.5
     assert np.mean(results[0] != results[1]) <= (0.02 if name == "cpu-float32" else 0)
+    np.testing.assert_allclose(logs[0].sum(), logs[1].sum(), rtol=1e-3 if name == "cpu-float32" else 1e-9)
 
 
 def test_relaxing_does_not_depend_on_the_batch(name):

@@ -11,7 +11,6 @@ import pytest
 from asterism.engines import _cpu_kernels as kernels
 from asterism.model import random, tokens
 
-
 # Parts of kernels have no door from Python; these are doors.
 
 

@@ -355,22 +355,83 @@ def spread_tokens(first: int, last: int, corpus: Any, table: Any, xis: Array, n_
 
 
 @kernel
-def draw_lda(
+def draw_lda_dense(
     first: int,
     last: int,
+    weights: Array,
     corpus: Any,
-    table: Any,
-    rest_total: float,
-    smoothing: float,
+    alpha: Array,
+    alpha_total: float,
     streams: Array,
     draws: Array,
+    logs: Array,
 ) -> None:
-    """lda.draw_document for documents first:last, in place.
+    """lda.draw_document for documents first:last, in place; weights of words in topics are [v, k]."""
+    n_topics = alpha.size
+    counts, mass = np.empty(n_topics, weights.dtype), np.empty(n_topics, weights.dtype)
+    for d in range(first, last):
+        begin, end = corpus.token_offsets[corpus.indptr[d]], corpus.token_offsets[corpus.indptr[d + 1]]
+        counts[:] = alpha
+        for token in range(begin, end):
+            counts[draws[token]] += 1
+        stream = substream(substream(streams[d], DRAWS), 0)
+        logs[d] = -(end - begin) * np.log(end - begin - 1 + alpha_total)
+        for entry in range(corpus.indptr[d], corpus.indptr[d + 1]):
+            weight = weights[corpus.words[entry]]
+            for token in range(corpus.token_offsets[entry], corpus.token_offsets[entry + 1]):
+                counts[draws[token]] -= 1
+                for k in range(n_topics):
+                    mass[k] = counts[k] * weight[k]
+                k, total = pick_dense(uniform(stream, token - begin), mass)
+                logs[d] += np.log(total)
+                counts[k] += 1
+                draws[token] = k
 
-    q(z = k) ∝ (n_k + a) weight_kv with the token itself taken out of n, in three buckets: the word's own topics, the
-    document's topics with the weight of an uncounted word, and all topics with that and a.
+
+@part
+def pick_dense(share: float, mass: Array) -> Any:
+    """The topic at which the running mass passes its share of the total, and the total.
+
+    Four running sums at a time, since an addition has to wait for the one before it.
     """
-    n_topics = table.rest.size
+    quarter = mass.size // 4
+    none = mass.dtype.type(0)
+    a, b, c, rest = none, none, none, none
+    for k in range(quarter):
+        a += mass[k]
+        b += mass[quarter + k]
+        c += mass[2 * quarter + k]
+        rest += mass[3 * quarter + k]
+    for k in range(4 * quarter, mass.size):
+        rest += mass[k]
+    total = float(a) + float(b) + float(c) + float(rest)
+    target, k = share * total, 0
+    for part_sum in (a, b, c):
+        if target < part_sum:
+            break
+        target -= part_sum
+        k += quarter
+    while k < mass.size - 1 and target >= mass[k]:
+        target -= mass[k]
+        k += 1
+    return k, total
+
+
+@kernel
+def draw_lda_sparse(
+    first: int,
+    last: int,
+    table: Any,
+    alpha_rest: float,
+    corpus: Any,
+    alpha: Array,
+    alpha_total: float,
+    streams: Array,
+    draws: Array,
+    logs: Array,
+) -> None:
+    """lda.draw_document for documents first:last, in place, by the three buckets of lda.bucket_mass."""
+    n_topics = alpha.size
     counts = np.zeros(n_topics, np.int64)
     cumulative = np.empty(n_topics, np.float64)
     present = np.empty(n_topics, np.int64)
@@ -383,6 +444,7 @@ def draw_lda(
                 n_present += 1
             counts[draws[token]] += 1
         stream = substream(substream(streams[d], DRAWS), 0)
+        logs[d] = -(end - begin) * np.log(end - begin - 1 + alpha_total)
         for entry in range(corpus.indptr[d], corpus.indptr[d + 1]):
             start, stop = table.indptr[corpus.words[entry]], table.indptr[corpus.words[entry] + 1]
             for token in range(corpus.token_offsets[entry], corpus.token_offsets[entry + 1]):
@@ -390,13 +452,15 @@ def draw_lda(
                 own = 0.0
                 for i in range(start, stop):
                     k = table.topics[i]
-                    own += (counts[k] + smoothing) * (table.weights[i] - table.rest[k])
+                    own += (counts[k] + alpha[k]) * (table.weights[i] - table.rest[k])
                     cumulative[i - start] = own
                 local = 0.0
                 for p in range(n_present):
                     local += counts[present[p]] * table.rest[present[p]]
-                target = uniform(stream, token - begin) * (own + local + smoothing * rest_total)
-                k = pick_lda(target, own, local, smoothing, start, stop, table, cumulative, counts, present[:n_present])
+                total = own + local + alpha_rest
+                logs[d] += np.log(total)
+                target = uniform(stream, token - begin) * total
+                k = pick_sparse(target, own, local, alpha, start, stop, table, cumulative, counts, present[:n_present])
                 if counts[k] == 0 and not is_in(k, present[:n_present]):
                     present[n_present] = k
                     n_present += 1
@@ -415,11 +479,11 @@ def is_in(value: int, values: Array) -> bool:
 
 
 @part
-def pick_lda(
+def pick_sparse(
     target: float,
     own: float,
     local: float,
-    smoothing: float,
+    alpha: Array,
     start: int,
     stop: int,
     table: Any,
@@ -445,7 +509,7 @@ def pick_lda(
                 return int(k)
     running = own + local
     for k in range(table.rest.size):
-        running += smoothing * table.rest[k]
+        running += alpha[k] * table.rest[k]
         if running > target:
             return k
     return int(table.rest.size - 1)

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from ..model.memoized import Relaxed
 from ..model.state import Batch, Documents, Floats, Ints, Statistics, Topics
+from ..model.words import DrawTable
 
 
 class Engine(Protocol):
@@ -19,8 +20,11 @@ class Engine(Protocol):
     def statistics(self, prepared: Any, batch: Batch, seed: int, sweep: int) -> Statistics:
         """Draw the batch's tokens and infer its documents, and sum up what that says about the topics."""
 
-    def draw_lda(self, prepared: Any, batch: Batch, draws: Ints, smoothing: float, seed: int, sweep: int) -> None:
-        """New draws of the batch's tokens by plain LDA, in place of the last ones."""
+    def draw_lda(
+        self, weights: Floats | DrawTable, batch: Batch, draws: Ints, alpha: Floats, seed: int, sweep: int
+    ) -> Floats:
+        """New draws of the batch's tokens by plain LDA, in place of the last ones; `weights` of words in topics are
+        dense [v, k] or sparse. Returns Σ log p(token | all other draws) of each document [d]."""
 
     def relax(
         self, prepared: Any, batch: Batch, draws: Ints | None, embedding: Floats, seed: int, sweep: int

@@ -54,7 +54,7 @@ class CpuEngine:
         gain = (topics.priors.tau * topics.document_cov).astype(self.dtype)
         return CpuTopics(
             topics,
-            kernels.Table(table.indptr, table.topics, table.weights.astype(self.dtype), table.rest.astype(self.dtype)),
+            self._table(table),
             kernels.Space(
                 embedding,
                 np.ascontiguousarray(embedding.T),
@@ -64,6 +64,10 @@ class CpuEngine:
                 self.dtype.type(topics.priors.tau),
             ),
         )
+
+    def _table(self, table: words.DrawTable) -> kernels.Table:
+        weights, rest = table.weights.astype(self.dtype), table.rest.astype(self.dtype)
+        return kernels.Table(table.indptr, table.topics, weights, rest)
 
     def statistics(self, prepared: CpuTopics, batch: Batch, seed: int, sweep: int) -> Statistics:
         topics, settings = prepared.topics, self.settings
@@ -99,18 +103,19 @@ class CpuEngine:
             int(steps.sum()),
         )
 
-    def draw_lda(self, prepared: CpuTopics, batch: Batch, draws: Ints, smoothing: float, seed: int, sweep: int) -> None:
-        self._over_blocks(
-            len(batch),
-            DOCUMENTS_A_BLOCK,
-            joint_kernels.draw_lda,
-            _corpus(batch),
-            prepared.table,
-            float(prepared.table.rest.sum(dtype=np.float64)),
-            smoothing,
-            random.stream(seed, sweep, batch.documents),
-            draws,
-        )
+    def draw_lda(
+        self, weights: Floats | words.DrawTable, batch: Batch, draws: Ints, alpha: Floats, seed: int, sweep: int
+    ) -> Floats:
+        streams, logs = random.stream(seed, sweep, batch.documents), np.zeros(len(batch))
+        rest = _corpus(batch), alpha.astype(self.dtype), float(alpha.sum()), streams, draws, logs
+        if isinstance(weights, words.DrawTable):
+            table = self._table(weights)
+            alpha_rest = float(np.dot(alpha, weights.rest))
+            self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, joint_kernels.draw_lda_sparse, table, alpha_rest, *rest)
+        else:
+            dense = weights.astype(self.dtype)
+            self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, joint_kernels.draw_lda_dense, dense, *rest)
+        return logs
 
     def relax(
         self, prepared: CpuTopics, batch: Batch, draws: Ints | None, embedding: Floats, seed: int, sweep: int

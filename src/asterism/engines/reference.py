@@ -48,16 +48,18 @@ class ReferenceEngine:
         return Statistics(counts, (xi - topics.mean).T @ gamma, gamma.T @ gamma, len(batch), steps)
 
     def draw_lda(
-        self, prepared: ReferenceTopics, batch: Batch, draws: Ints, smoothing: float, seed: int, sweep: int
-    ) -> None:
+        self, weights: Floats | words.DrawTable, batch: Batch, draws: Ints, alpha: Floats, seed: int, sweep: int
+    ) -> Floats:
+        logs = np.zeros(len(batch))
         for d, document in enumerate(batch.documents):
             entries = slice(batch.indptr[d], batch.indptr[d + 1])
             tokens = slice(batch.token_offsets[entries.start], batch.token_offsets[entries.stop])
             stream = random.stream(seed, sweep, int(document), random.DRAWS, 0)
             uniforms = random.uniforms(stream, np.arange(tokens.stop - tokens.start))
-            draws[tokens] = draw_document(
-                prepared.table, batch.words[entries], batch.counts[entries], draws[tokens], smoothing, uniforms
+            draws[tokens], logs[d] = draw_document(
+                weights, batch.words[entries], batch.counts[entries], draws[tokens], alpha, uniforms
             )
+        return logs
 
     def relax(
         self, prepared: ReferenceTopics, batch: Batch, draws: Ints | None, embedding: Floats, seed: int, sweep: int

@@ -17,8 +17,9 @@ from ..engines.base import Engine
 from ..model import memoized, random
 from ..model.state import Batch, Floats, Ints, Priors, Topics, count_draws, draw_type
 from ..model.words import optimal_concentration
+from .warm_start import WarmStart
 
-LDA_SMOOTHING = 0.1  # the a of LDA's (n_dk + a)
+START_SMOOTHING = 0.1  # of log(n_dk + a), which embeddings start from
 
 
 @dataclass(frozen=True)
@@ -58,16 +59,9 @@ class MemoizedLearner:
 
     def warm_up(self) -> Iterator[int]:
         """LDA sweeps, then embeddings from what was drawn."""
-        for sweep in range(self.settings.warm_sweeps):
-            for first, last, batch in self._batches():
-                draws = self._draws_of(first, last)
-                old = draws.copy()
-                prepared = self.engine.prepare(self.topics)
-                self.engine.draw_lda(prepared, batch, draws, LDA_SMOOTHING, self.seed, WARM_KEY + sweep)
-                self._exchange(batch, old, draws)
-                yield len(batch)
-            self._learn_beta()
-        self._start_embeddings()
+        start = WarmStart(self.corpus, self.draws, self.topics, self.engine, self.settings.learns_beta, self.seed)
+        yield from start.sweeps(self.settings.warm_sweeps)
+        self._start_embeddings(start.topics, start.document_topic())
 
     def sweep(self, sweep: int) -> Iterator[int]:
         if sweep < self.settings.draw_sweeps:
@@ -131,14 +125,11 @@ class MemoizedLearner:
         self.topics, expansion = memoized.update(self.topics, total)
         self.embedding[:] = expansion(self.embedding)
 
-    def _start_embeddings(self) -> None:
-        document = np.repeat(np.arange(len(self.corpus)), self.corpus.lengths)
-        n_topics = self.topics.n_topics
-        document_topic = count_draws(document, self.draws, len(self.corpus), n_topics)
+    def _start_embeddings(self, topics: Topics, document_topic: sparse.csr_matrix) -> None:
         embedding, mean, gamma = memoized.start_from_draws(
-            document_topic, self.n_dims, LDA_SMOOTHING, self.topics.priors, self.seed
+            document_topic, self.n_dims, START_SMOOTHING, topics.priors, self.seed
         )
-        self.topics = replace(self.topics, embedding=embedding, mean=mean)
+        self.topics = replace(topics, embedding=embedding, mean=mean)
         self.embedding[:] = gamma
 
     def _exchange(self, batch: Batch, old: Ints, new: Ints) -> None:
@@ -173,7 +164,3 @@ class MemoizedLearner:
             uniforms = random.uniforms(streams[d : d + 1], np.arange(offsets[d + 1] - offsets[d]))
             draws[offsets[d] : offsets[d + 1]] = uniforms * n_topics
         return draws
-
-
-# Sweeps of the warm start have random numbers of their own.
-WARM_KEY = 2**32

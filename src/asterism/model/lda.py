@@ -1,4 +1,7 @@
-"""Plain LDA sampling, the warm start of memoized inference: topics first, their correlations after."""
+"""Plain LDA sampling, the warm start of memoized inference: topics first, their correlations after.
+
+A token's topic is drawn given all other draws: q(z = k) ∝ (n_k + α_k) weight_kv, with the token taken out of n.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +11,35 @@ from .state import Floats, Ints
 from .words import DrawTable
 
 
-def draw_document(table: DrawTable, words: Ints, counts: Ints, draws: Ints, smoothing: float, uniforms: Floats) -> Ints:
-    """New draws of a document's tokens, one after the other: q(z = k) ∝ (n_k + a) weight_kv, a the smoothing.
-
-    The token itself is taken out of n. The mass lies in three buckets, as in SparseLDA: the word's own topics, the
-    document's topics with the weight of an uncounted word, and every topic with that weight and a.
-    """
-    draws = draws.copy()
-    n_topics = len(table.rest)
-    topic_counts = np.bincount(draws, minlength=n_topics)
+def draw_document(
+    weights: Floats | DrawTable, words: Ints, counts: Ints, draws: Ints, alpha: Floats, uniforms: Floats
+) -> tuple[Ints, float]:
+    """New draws of a document's tokens, one after the other, and Σ log p(token | all other draws)."""
+    draws, n_tokens = draws.copy(), len(draws)
+    topic_counts = np.bincount(draws, minlength=len(alpha))
     present = list(dict.fromkeys(draws.tolist()))
+    log_probability = 0.0
     for token, word in enumerate(np.repeat(words, counts)):
         topic_counts[draws[token]] -= 1
-        own = slice(table.indptr[word], table.indptr[word + 1])
-        own_topics, local = table.topics[own], np.array(present)
-        own_mass = (topic_counts[own_topics] + smoothing) * (table.weights[own] - table.rest[own_topics])
-        topics = np.concatenate([own_topics, local, np.arange(n_topics)])
-        mass = np.concatenate([own_mass, topic_counts[local] * table.rest[local], smoothing * table.rest])
+        if isinstance(weights, DrawTable):
+            topics, mass = bucket_mass(weights, int(word), topic_counts, np.array(present), alpha)
+        else:
+            topics, mass = np.arange(len(alpha)), (topic_counts + alpha) * weights[word]
         cumulative = np.cumsum(mass)
         index = np.searchsorted(cumulative, uniforms[token] * cumulative[-1], side="right")
         draws[token] = topics[min(index, len(topics) - 1)]
         if draws[token] not in present:
             present.append(int(draws[token]))
         topic_counts[draws[token]] += 1
-    return draws
+        log_probability += float(np.log(cumulative[-1] / (n_tokens - 1 + alpha.sum())))
+    return draws, log_probability
+
+
+def bucket_mass(table: DrawTable, word: int, topic_counts: Ints, present: Ints, alpha: Floats) -> tuple[Ints, Floats]:
+    """Topics and their mass in three buckets, as in SparseLDA: the word's own topics, the document's topics with the
+    weight of an uncounted word, and every topic with that weight and α."""
+    own = slice(table.indptr[word], table.indptr[word + 1])
+    own_topics = table.topics[own]
+    own_mass = (topic_counts[own_topics] + alpha[own_topics]) * (table.weights[own] - table.rest[own_topics])
+    topics = np.concatenate([own_topics, present, np.arange(len(alpha))])
+    return topics, np.concatenate([own_mass, topic_counts[present] * table.rest[present], alpha * table.rest])
