@@ -12,8 +12,9 @@ from asterism.engines.reference import ReferenceEngine
 from asterism.errors import InputError
 from asterism.evaluation.completion import split_tokens
 from asterism.model import svi, words
+from asterism.model.lda import WordWeights
 from asterism.model.memoized import COUNT_UNIT
-from asterism.model.state import Batch, LocalSettings, Priors
+from asterism.model.state import Batch, LocalSettings, Priors, count_draws
 
 ENGINES = {
     "reference": ReferenceEngine,
@@ -250,12 +251,13 @@ def test_relaxed_documents_equal_the_references(name, soft, n_documents, n_topic
 @pytest.mark.parametrize("dense", [True, False])
 def test_lda_draws_equal_the_references(name, dense):
     counts, topics, settings = make_memoized(40, 33, 5)
-    weights = words.word_probabilities(topics).T
-    if not dense:
-        weights = words.draw_table(topics, np.ones(topics.word_topic.nnz, dtype=bool), collapsed=True)
-    alpha = np.random.default_rng(1).uniform(0.05, 0.5, 33)
     rng, batch = np.random.default_rng(0), Batch.of(counts)
     start = rng.integers(0, 33, counts.sum()).astype(np.uint16)
+    word_topic = count_draws(np.repeat(batch.words, batch.counts), start, topics.n_words, 33).astype(float)
+    topics = replace(topics, word_topic=word_topic)
+    table = words.draw_table(topics, np.ones(word_topic.nnz, dtype=bool), collapsed=True)
+    weights = WordWeights(words.word_probabilities(topics).T if dense else table, 1 / topics.topic_total)
+    alpha = rng.uniform(0.05, 0.5, 33)
     results, logs = [], []
     for engine in (ReferenceEngine(settings), ENGINES[name](settings)):
         draws = start.copy()

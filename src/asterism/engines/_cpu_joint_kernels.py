@@ -359,16 +359,17 @@ def draw_lda_dense(
     first: int,
     last: int,
     weights: Array,
-    corpus: Any,
+    unit: Array,
     alpha: Array,
     alpha_total: float,
+    corpus: Any,
     streams: Array,
     draws: Array,
     logs: Array,
 ) -> None:
     """lda.draw_document for documents first:last, in place; weights of words in topics are [v, k]."""
     n_topics = alpha.size
-    counts, mass = np.empty(n_topics, weights.dtype), np.empty(n_topics, weights.dtype)
+    counts, mass, none = np.empty(n_topics, weights.dtype), np.empty(n_topics, weights.dtype), weights.dtype.type(0)
     for d in range(first, last):
         begin, end = corpus.token_offsets[corpus.indptr[d]], corpus.token_offsets[corpus.indptr[d + 1]]
         counts[:] = alpha
@@ -379,9 +380,11 @@ def draw_lda_dense(
         for entry in range(corpus.indptr[d], corpus.indptr[d + 1]):
             weight = weights[corpus.words[entry]]
             for token in range(corpus.token_offsets[entry], corpus.token_offsets[entry + 1]):
-                counts[draws[token]] -= 1
+                old = draws[token]
+                counts[old] -= 1
                 for k in range(n_topics):
                     mass[k] = counts[k] * weight[k]
+                mass[old] = max(none, mass[old] - counts[old] * unit[old])
                 k, total = pick_dense(uniform(stream, token - begin), mass)
                 logs[d] += np.log(total)
                 counts[k] += 1
@@ -423,9 +426,10 @@ def draw_lda_sparse(
     last: int,
     table: Any,
     alpha_rest: float,
-    corpus: Any,
+    unit: Array,
     alpha: Array,
     alpha_total: float,
+    corpus: Any,
     streams: Array,
     draws: Array,
     logs: Array,
@@ -448,11 +452,13 @@ def draw_lda_sparse(
         for entry in range(corpus.indptr[d], corpus.indptr[d + 1]):
             start, stop = table.indptr[corpus.words[entry]], table.indptr[corpus.words[entry] + 1]
             for token in range(corpus.token_offsets[entry], corpus.token_offsets[entry + 1]):
-                counts[draws[token]] -= 1
+                old = draws[token]
+                counts[old] -= 1
                 own = 0.0
                 for i in range(start, stop):
                     k = table.topics[i]
-                    own += (counts[k] + alpha[k]) * (table.weights[i] - table.rest[k])
+                    itself = unit[k] if k == old else 0
+                    own += (counts[k] + alpha[k]) * max(0, table.weights[i] - table.rest[k] - itself)
                     cumulative[i - start] = own
                 local = 0.0
                 for p in range(n_present):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from ..model.lda import WordWeights
 from ..model.memoized import Relaxed
 from ..model.state import Batch, Documents, Floats, Ints, Statistics, Topics
-from ..model.words import DrawTable
 
 
 class Engine(Protocol):
@@ -20,11 +20,9 @@ class Engine(Protocol):
     def statistics(self, prepared: Any, batch: Batch, seed: int, sweep: int) -> Statistics:
         """Draw the batch's tokens and infer its documents, and sum up what that says about the topics."""
 
-    def draw_lda(
-        self, weights: Floats | DrawTable, batch: Batch, draws: Ints, alpha: Floats, seed: int, sweep: int
-    ) -> Floats:
-        """New draws of the batch's tokens by plain LDA, in place of the last ones; `weights` of words in topics are
-        dense [v, k] or sparse. Returns Σ log p(token | all other draws) of each document [d]."""
+    def draw_lda(self, words: WordWeights, batch: Batch, draws: Ints, alpha: Floats, seed: int, sweep: int) -> Floats:
+        """New draws of the batch's tokens by plain LDA, in place of the last ones. Returns Σ log p(token | all other
+        draws) of each document [d]."""
 
     def relax(
         self, prepared: Any, batch: Batch, draws: Ints | None, embedding: Floats, seed: int, sweep: int

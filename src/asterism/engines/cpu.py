@@ -18,13 +18,17 @@ from threadpoolctl import ThreadpoolController
 from ..model import random, words
 from ..model.document import INFER_ROUNDS, INFER_TOL
 from ..model.joint import embedding_precision
+from ..model.lda import WordWeights
 from ..model.memoized import Moments, Relaxation, Relaxed, couple, relaxation
 from ..model.state import Batch, Documents, Floats, Ints, LocalSettings, Statistics, Topics, count_draws, draw_type
+from ..model.words import DrawTable
 from . import _cpu_joint_kernels as joint_kernels
 from . import _cpu_kernels as kernels
 from ._cpu_joint_kernels import DOCUMENTS_A_BLOCK
 
 TOPICS_A_BLOCK = 512
+# Documents are quick in LDA: fewer, larger pieces of work.
+LDA_BLOCK = 256
 # Of the type of most models' draws, so that the kernels are compiled once.
 NO_DRAWS = np.empty(0, dtype=np.uint16)
 
@@ -65,7 +69,7 @@ class CpuEngine:
             ),
         )
 
-    def _table(self, table: words.DrawTable) -> kernels.Table:
+    def _table(self, table: DrawTable) -> kernels.Table:
         weights, rest = table.weights.astype(self.dtype), table.rest.astype(self.dtype)
         return kernels.Table(table.indptr, table.topics, weights, rest)
 
@@ -103,18 +107,18 @@ class CpuEngine:
             int(steps.sum()),
         )
 
-    def draw_lda(
-        self, weights: Floats | words.DrawTable, batch: Batch, draws: Ints, alpha: Floats, seed: int, sweep: int
-    ) -> Floats:
+    def draw_lda(self, words: WordWeights, batch: Batch, draws: Ints, alpha: Floats, seed: int, sweep: int) -> Floats:
+        weights, unit = words
         streams, logs = random.stream(seed, sweep, batch.documents), np.zeros(len(batch))
-        rest = _corpus(batch), alpha.astype(self.dtype), float(alpha.sum()), streams, draws, logs
-        if isinstance(weights, words.DrawTable):
-            table = self._table(weights)
-            alpha_rest = float(np.dot(alpha, weights.rest))
-            self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, joint_kernels.draw_lda_sparse, table, alpha_rest, *rest)
+        of_words: tuple[Any, ...]
+        of_topics = unit.astype(self.dtype), alpha.astype(self.dtype), float(alpha.sum())
+        documents = _corpus(batch), streams, draws, logs
+        kernel: Callable[..., None]
+        if isinstance(weights, DrawTable):
+            kernel, of_words = joint_kernels.draw_lda_sparse, (self._table(weights), float(alpha @ weights.rest))
         else:
-            dense = weights.astype(self.dtype)
-            self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, joint_kernels.draw_lda_dense, dense, *rest)
+            kernel, of_words = joint_kernels.draw_lda_dense, (weights.astype(self.dtype, copy=False),)
+        self._over_blocks(len(batch), LDA_BLOCK, kernel, *of_words, *of_topics, *documents)
         return logs
 
     def relax(

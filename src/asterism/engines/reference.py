@@ -8,7 +8,7 @@ import numpy as np
 
 from ..model import memoized, random, words
 from ..model.document import infer_document, sample_document
-from ..model.lda import draw_document
+from ..model.lda import WordWeights, draw_document
 from ..model.state import Batch, Documents, Floats, Ints, LocalSettings, Statistics, Topics, count_draws
 
 
@@ -47,9 +47,7 @@ class ReferenceEngine:
         counts = count_draws(token_words, np.concatenate(draws), topics.n_words, topics.n_topics)
         return Statistics(counts, (xi - topics.mean).T @ gamma, gamma.T @ gamma, len(batch), steps)
 
-    def draw_lda(
-        self, weights: Floats | words.DrawTable, batch: Batch, draws: Ints, alpha: Floats, seed: int, sweep: int
-    ) -> Floats:
+    def draw_lda(self, words: WordWeights, batch: Batch, draws: Ints, alpha: Floats, seed: int, sweep: int) -> Floats:
         logs = np.zeros(len(batch))
         for d, document in enumerate(batch.documents):
             entries = slice(batch.indptr[d], batch.indptr[d + 1])
@@ -57,7 +55,7 @@ class ReferenceEngine:
             stream = random.stream(seed, sweep, int(document), random.DRAWS, 0)
             uniforms = random.uniforms(stream, np.arange(tokens.stop - tokens.start))
             draws[tokens], logs[d] = draw_document(
-                weights, batch.words[entries], batch.counts[entries], draws[tokens], alpha, uniforms
+                words, batch.words[entries], batch.counts[entries], draws[tokens], alpha, uniforms
             )
         return logs
 

@@ -19,6 +19,8 @@ from ..model.state import Batch, Floats, Ints, Priors, Topics, count_draws, draw
 from ..model.words import optimal_concentration
 from .warm_start import WarmStart
 
+# Soft sweeps begin with every pair of word and topic up to this number of them.
+MOST_PAIRS = 2**23
 START_SMOOTHING = 0.1  # of log(n_dk + a), which embeddings start from
 
 
@@ -117,7 +119,7 @@ class MemoizedLearner:
             share = self.topics.word_topic / n_sweeps
             self.averaged = share if self.averaged is None else self.averaged + share
         if sweep == self.settings.draw_sweeps - 1:
-            self.topics = replace(self.topics, word_topic=sparse.csr_matrix(self.averaged))
+            self.topics = replace(self.topics, word_topic=_with_every_pair(sparse.csr_matrix(self.averaged)))
 
     def _update_embeddings(self, total: memoized.Moments | None) -> None:
         if total is None:
@@ -164,3 +166,14 @@ class MemoizedLearner:
             uniforms = random.uniforms(streams[d : d + 1], np.arange(offsets[d + 1] - offsets[d]))
             draws[offsets[d] : offsets[d + 1]] = uniforms * n_topics
         return draws
+
+
+def _with_every_pair(word_topic: sparse.csr_matrix) -> sparse.csr_matrix:
+    """The same counts with every pair listed, zeros too, where that is not too many: expectations then weigh every
+    topic for every word, and drop by themselves what comes to nothing."""
+    n_words, n_topics = word_topic.shape
+    if n_words * n_topics > MOST_PAIRS:
+        return word_topic
+    columns = np.tile(np.arange(n_topics, dtype=np.int32), n_words)
+    indptr = np.arange(0, n_words * n_topics + 1, n_topics)
+    return sparse.csr_matrix((word_topic.toarray().ravel(), columns, indptr), word_topic.shape)

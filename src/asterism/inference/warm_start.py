@@ -15,17 +15,18 @@ from scipy import sparse, special
 
 from ..engines.base import Engine
 from ..model import words
+from ..model.lda import WordWeights
 from ..model.state import Batch, Floats, Ints, Topics, count_draws
 
 FIRST_ALPHA, SMALLEST_ALPHA = 0.1, 1e-3
 # Up to so many topics a token looks at all of them, in a table of words x topics; beyond, at its word's own.
 MOST_DENSE_TOPICS, MOST_DENSE_PAIRS = 256, 2**26
 # Counts are brought up to date so often a sweep.
-BATCHES_A_SWEEP = 4
+BATCHES_A_SWEEP = 2
 # Hyper-parameters are learned, and the end is looked for, every so many sweeps.
 CHECK_EVERY = 10
 # The end: predictions of tokens from all other tokens improve by less than this in the last fifth of the sweeps.
-SETTLED = 0.01
+SETTLED = 0.003
 # Sweeps have random numbers of their own.
 SWEEP_KEY = 2**32
 
@@ -39,7 +40,7 @@ class WarmStart:
         self.alpha: Floats = np.full(topics.n_topics, FIRST_ALPHA)
         self.scores: list[float] = []  # mean log-probability of a token, given all others, one a sweep
         is_dense = topics.n_topics <= MOST_DENSE_TOPICS and topics.n_topics * topics.n_words <= MOST_DENSE_PAIRS
-        self.dense: Floats | None = topics.word_topic.toarray() if is_dense else None
+        self.dense: Ints | None = topics.word_topic.toarray().astype(np.int64) if is_dense else None
         self.offsets = corpus.token_offsets[corpus.indptr]
 
     def sweeps(self, most: int) -> Iterator[int]:
@@ -69,8 +70,7 @@ class WarmStart:
         logs = self.engine.draw_lda(self._weights(), batch, draws, self.alpha, self.seed, SWEEP_KEY + sweep)
         token_words = np.repeat(batch.words, batch.counts)
         if self.dense is not None:
-            np.subtract.at(self.dense, (token_words, old), 1)
-            np.add.at(self.dense, (token_words, draws), 1)
+            self.dense += self._dense_counts(token_words, draws) - self._dense_counts(token_words, old)
         else:
             shape = self.topics.n_words, self.topics.n_topics
             change = count_draws(token_words, draws, *shape) - count_draws(token_words, old, *shape)
@@ -79,12 +79,19 @@ class WarmStart:
             self.topics = replace(self.topics, word_topic=word_topic)
         return float(logs.sum())
 
-    def _weights(self) -> Floats | words.DrawTable:
-        """(n_kv + β) / (n_k + V β)."""
+    def _weights(self) -> WordWeights:
         if self.dense is None:
-            return words.draw_table(self.topics, np.ones(self.topics.word_topic.nnz, dtype=np.bool_), collapsed=True)
+            everything = np.ones(self.topics.word_topic.nnz, dtype=np.bool_)
+            table = words.draw_table(self.topics, everything, collapsed=True)
+            return WordWeights(table, 1 / self.topics.topic_total)
         beta = self.topics.priors.beta
-        return np.asarray((self.dense + beta) / (self.dense.sum(axis=0) + beta * len(self.dense)))
+        unit = 1 / (self.dense.sum(axis=0) + beta * self.topics.n_words)
+        return WordWeights((self.dense.astype(np.float32) + np.float32(beta)) * unit.astype(np.float32), unit)
+
+    def _dense_counts(self, token_words: Ints, draws: Ints) -> Ints:
+        n_words, n_topics = self.topics.n_words, self.topics.n_topics
+        pairs = token_words.astype(np.int64) * n_topics + draws
+        return np.bincount(pairs, minlength=n_words * n_topics).reshape(n_words, n_topics)
 
     def _learn(self) -> None:
         """α and β of highest likelihood of the counts."""
@@ -96,7 +103,7 @@ class WarmStart:
 
     def _gather(self) -> None:
         if self.dense is not None:
-            self.topics = replace(self.topics, word_topic=sparse.csr_matrix(self.dense))
+            self.topics = replace(self.topics, word_topic=sparse.csr_matrix(self.dense, dtype=np.float64))
 
     def _has_settled(self) -> bool:
         """Compares means over two sweeps' worth of checks, so that the sampler's noise does not decide."""

@@ -1,9 +1,12 @@
 """Plain LDA sampling, the warm start of memoized inference: topics first, their correlations after.
 
-A token's topic is drawn given all other draws: q(z = k) ∝ (n_k + α_k) weight_kv, with the token taken out of n.
+A token's topic is drawn given all other draws, q(z = k) ∝ (n_k + α_k) (n_kv + β) / (n_k + V β), the token itself taken
+out of the document's n_k and of the corpus' n_kv.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,10 +14,18 @@ from .state import Floats, Ints
 from .words import DrawTable
 
 
+class WordWeights(NamedTuple):
+    """(n_kv + β) / (n_k + V β), with all tokens counted."""
+
+    weights: Floats | DrawTable  # dense [v, k] or sparse
+    unit: Floats  # what one token adds: 1 / (n_k + V β) [k]
+
+
 def draw_document(
-    weights: Floats | DrawTable, words: Ints, counts: Ints, draws: Ints, alpha: Floats, uniforms: Floats
+    word_weights: WordWeights, words: Ints, counts: Ints, draws: Ints, alpha: Floats, uniforms: Floats
 ) -> tuple[Ints, float]:
     """New draws of a document's tokens, one after the other, and Σ log p(token | all other draws)."""
+    weights, unit = word_weights
     draws, n_tokens = draws.copy(), len(draws)
     topic_counts = np.bincount(draws, minlength=len(alpha))
     present = list(dict.fromkeys(draws.tolist()))
@@ -25,6 +36,8 @@ def draw_document(
             topics, mass = bucket_mass(weights, int(word), topic_counts, np.array(present), alpha)
         else:
             topics, mass = np.arange(len(alpha)), (topic_counts + alpha) * weights[word]
+        itself = np.flatnonzero(topics == draws[token])[0]
+        mass[itself] = max(0, mass[itself] - (topic_counts + alpha)[draws[token]] * unit[draws[token]])
         cumulative = np.cumsum(mass)
         index = np.searchsorted(cumulative, uniforms[token] * cumulative[-1], side="right")
         draws[token] = topics[min(index, len(topics) - 1)]
