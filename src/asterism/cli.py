@@ -93,12 +93,12 @@ def fit(
     seed: Annotated[int, _option("Seed of all random numbers.")] = 0,
     quiet: Annotated[bool, _flag("No progress bar.", "--quiet", "-q")] = False,
     as_json: Json = False,
-    max_sweeps: Annotated[int, _option("Most passes over the documents.", panel=TRAINING)] = 20,
+    max_sweeps: Annotated[int, _option("Most passes over the documents.", panel=TRAINING)] = 40,
     tol: Annotated[
         float, _option("Stop when the held-out log-likelihood per token changes by less.", panel=TRAINING)
     ] = 1e-3,
     evaluate_every: Annotated[int, _option("Sweeps between two evaluations.", panel=TRAINING)] = 1,
-    warm_sweeps: Annotated[int, _option("Sweeps of LDA before memoized inference.", panel=TRAINING)] = 100,
+    warm_sweeps: Annotated[int, _option("Most sweeps of LDA before memoized inference.", panel=TRAINING)] = 1000,
     draw_sweeps: Annotated[int, _option("Memoized sweeps with draws, before expectations.", panel=TRAINING)] = 10,
     validation_fraction: Annotated[float, _option("Share of documents held out for them.", panel=TRAINING)] = 0.05,
     batch_size: Annotated[int, _option("Documents a minibatch.", panel=TRAINING)] = 512,
@@ -126,8 +126,9 @@ def fit(
     rho: Annotated[float, _option("Precision of document embeddings.", panel=PRIORS)] = 0.1,
     tau: Annotated[float, _option("Precision of topic weights.", panel=PRIORS)] = 1.0,
     beta: Annotated[
-        float | None, _option("Dirichlet prior of words; 1/K by default.", panel=PRIORS, show_default=False)
+        float | None, _option("Dirichlet prior of words; 0.01 by default.", panel=PRIORS, show_default=False)
     ] = None,
+    learn_beta: Annotated[bool, _flag("Learn it from there on.", panel=PRIORS)] = False,
     topics_per_document: Annotated[int, _option("A document's heaviest topics, the paper's K_s.", panel=SPARSITY)] = 50,
     words_per_topic: Annotated[int, _option("A topic's most frequent words, V_s.", panel=SPARSITY)] = 100,
     topics_per_word: Annotated[int, _option("A word's most frequent topics, s.", panel=SPARSITY)] = 10,
@@ -170,6 +171,7 @@ def fit(
         rho=rho,
         tau=tau,
         beta=beta,
+        learn_beta=learn_beta,
         topics_per_document=topics_per_document,
         words_per_topic=words_per_topic,
         topics_per_word=topics_per_word,

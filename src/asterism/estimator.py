@@ -35,7 +35,8 @@ from .training import TrainingSettings, train
 
 logger = logging.getLogger(__name__)
 
-MOST_HELDOUT, FEWEST_HELDOUT = 1000, 20
+MOST_HELDOUT, FEWEST_HELDOUT = 300, 20
+USUAL_BETA = 0.01
 DOCUMENTS_A_BATCH = 512
 
 
@@ -62,18 +63,19 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     inference : "memoized", which remembers every document's last contribution and needs no step size
         (docs/inference.md), or "svi", stochastic variational inference as in the paper. `partial_fit` is always
         stochastic.
-    warm_sweeps, draw_sweeps : of memoized inference: sweeps of plain LDA before the first sweep that counts, and
-        sweeps with draws before expected counts take over.
+    warm_sweeps, draw_sweeps : of memoized inference: most sweeps of plain LDA before the first sweep that counts
+        (it ends where its predictions settle), and sweeps with draws before expected counts take over.
     engine : "auto", "cpu" (compiled, all cores) or "reference" (NumPy, slow).
     n_threads : threads; None is one a core. The result does not depend on it.
     max_sweeps, tol, evaluate_every : training ends after `max_sweeps` passes over the documents, or when the
         held-out log-likelihood per token changes by less than `tol` between evaluations, one every
         `evaluate_every` sweeps.
-    validation_fraction : share of the documents (at most 1,000) that is held out of `fit` for that; where it
+    validation_fraction : share of the documents (at most 300) that is held out of `fit` for that; where it
         gives fewer than 20 documents none is held out and all `max_sweeps` are done.
-    batch_size : documents a minibatch.
-    alpha, rho, tau, beta : the model's priors (docs/notation.md); beta=None is 1/n_topics, where memoized
-        inference begins to learn it.
+    batch_size : documents a minibatch; memoized inference takes more where they are few for the corpus.
+    alpha, rho, tau, beta : the model's priors (docs/notation.md); beta=None is 0.01, or for "svi" the paper's
+        1/n_topics.
+    learn_beta : whether memoized inference learns beta from there on.
     topics_per_document, words_per_topic, topics_per_word : the paper's K_s, V_s and s, which bound the
         candidate topics of a token; memoized inference uses K_s alone.
     n_samples, local_rate, max_local_steps, local_tol : the paper's T, Adagrad's rate, and the end of a
@@ -112,10 +114,10 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         inference: str = "memoized",
         engine: str = "auto",
         n_threads: int | None = None,
-        max_sweeps: int = 20,
+        max_sweeps: int = 40,
         tol: float = 1e-3,
         evaluate_every: int = 1,
-        warm_sweeps: int = 100,
+        warm_sweeps: int = 1000,
         draw_sweeps: int = 10,
         validation_fraction: float = 0.05,
         batch_size: int = 512,
@@ -123,6 +125,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         rho: float = 0.1,
         tau: float = 1.0,
         beta: float | None = None,
+        learn_beta: bool = False,
         topics_per_document: int = 50,
         words_per_topic: int = 100,
         topics_per_word: int = 10,
@@ -155,6 +158,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.rho = rho
         self.tau = tau
         self.beta = beta
+        self.learn_beta = learn_beta
         self.topics_per_document = topics_per_document
         self.words_per_topic = words_per_topic
         self.topics_per_word = topics_per_word
@@ -389,7 +393,8 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return select_engine(self.engine, self._local(), self.n_threads)
 
     def _priors(self) -> Priors:
-        beta = 1 / self.n_topics if self.beta is None else self.beta
+        usual_beta = USUAL_BETA if self.inference == "memoized" else 1 / self.n_topics
+        beta = usual_beta if self.beta is None else self.beta
         return Priors(self.alpha, self.rho, self.tau, beta)
 
     def _local(self) -> LocalSettings:
@@ -409,7 +414,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _learner(self, counts: sparse.csr_matrix, engine: Engine) -> Learner:
         if self.inference == "svi":
             return SviLearner(self.state_, counts, engine, self._svi(), self._seed)
-        settings = MemoizedSettings(self.batch_size, self.warm_sweeps, self.draw_sweeps, self.beta is None)
+        settings = MemoizedSettings(self.batch_size, self.warm_sweeps, self.draw_sweeps, self.learn_beta)
         return MemoizedLearner(counts, self.n_topics, self.n_dims, self._priors(), engine, settings, self._seed)
 
     def _svi(self) -> SviSettings:

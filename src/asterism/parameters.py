@@ -34,6 +34,7 @@ AT_LEAST = {
 POSITIVE = ("alpha", "rho", "tau", "beta", "local_rate")
 NOT_NEGATIVE = ("tol", "local_tol", "step_exponent")
 OPTIONAL = ("n_threads", "total_documents", "beta", "random_state", "text_pipeline", "vocabulary")
+FLAGS = ("learn_beta", "verbose")
 CHOICES = {"inference": INFERENCES, "engine": ENGINES, "non_integer": ("error", "round")}
 
 
@@ -47,6 +48,8 @@ def check_parameters(model: Any) -> None:
         _check(model, name, "a number, 0 or more", lambda x: _is_number(x) and x >= 0)
     _check(model, "step_offset", "a number, 1 or more", lambda x: _is_number(x) and x >= 1)
     _check(model, "validation_fraction", "a number in [0, 1)", lambda x: _is_number(x) and 0 <= x < 1)
+    for name in FLAGS:
+        _check(model, name, "True or False", lambda x: isinstance(x, bool | np.bool_))
     for name, choices in CHOICES.items():
         must_be = " or ".join(map(repr, choices))
         _check(model, name, must_be, lambda x, known=choices: isinstance(x, str) and x in known)

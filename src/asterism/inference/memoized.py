@@ -17,8 +17,10 @@ from ..engines.base import Engine
 from ..model import memoized, random
 from ..model.state import Batch, Floats, Ints, Priors, Topics, count_draws, draw_type
 from ..model.words import optimal_concentration
-from .warm_start import WarmStart
+from .warm_start import WarmStart, best_start, n_trials
 
+# A batch costs a table of the topics, so there are few a sweep, as far as their topic weights [d, k] stay small.
+BATCHES_A_SWEEP, MOST_WEIGHTS = 4, 2**23
 # Soft sweeps begin with every pair of word and topic up to this number of them.
 MOST_PAIRS = 2**23
 START_SMOOTHING = 0.1  # of log(n_dk + a), which embeddings start from
@@ -49,6 +51,8 @@ class MemoizedLearner:
         # Once shuffled, batches are slices, and so are what is remembered of them.
         order = random.permutation(counts.shape[0], seed, random.SHUFFLE)
         self.corpus = Batch.of(counts, order)
+        enough = min(-(-len(self.corpus) // BATCHES_A_SWEEP), MOST_WEIGHTS // n_topics)
+        self.batch_size = max(settings.batch_size, enough)
         self.draws = self._random_draws(n_topics)
         self.averaged: sparse.csr_matrix | None = None
         self.n_batches = 0
@@ -61,16 +65,23 @@ class MemoizedLearner:
 
     def warm_up(self) -> Iterator[int]:
         """LDA sweeps, then embeddings from what was drawn."""
-        start = WarmStart(self.corpus, self.draws, self.topics, self.engine, self.settings.learns_beta, self.seed)
-        yield from start.sweeps(self.settings.warm_sweeps)
-        self._start_embeddings(start.topics, start.document_topic())
+        starts = (self._random_start(trial) for trial in range(n_trials(self.corpus, self.topics.n_topics)))
+        best = yield from best_start(starts, self.settings.warm_sweeps)
+        self.draws = best.draws
+        self._start_embeddings(best.topics, best.document_topic())
+
+    def _random_start(self, trial: int) -> WarmStart:
+        n_topics = self.topics.n_topics
+        draws = self.draws if trial == 0 else self._random_draws(n_topics, trial)
+        topics = replace(self.topics, word_topic=self._count(self.corpus, draws, n_topics))
+        return WarmStart(self.corpus, draws, topics, self.engine, self.settings.learns_beta, self.seed)
 
     def sweep(self, sweep: int) -> Iterator[int]:
         if sweep < self.settings.draw_sweeps:
             yield from self._draw_sweep(sweep)
         else:
             yield from self._soft_sweep(sweep)
-        self.n_batches += -(-len(self.corpus) // self.settings.batch_size)
+        self.n_batches += -(-len(self.corpus) // self.batch_size)
         self._learn_beta()
 
     def is_done(self, sweep: int, has_settled: bool) -> bool:
@@ -154,14 +165,14 @@ class MemoizedLearner:
         return self.draws[offsets[first] : offsets[last]]
 
     def _batches(self) -> Iterator[tuple[int, int, Batch]]:
-        for first in range(0, len(self.corpus), self.settings.batch_size):
-            last = min(first + self.settings.batch_size, len(self.corpus))
+        for first in range(0, len(self.corpus), self.batch_size):
+            last = min(first + self.batch_size, len(self.corpus))
             yield first, last, self.corpus[first:last]
 
-    def _random_draws(self, n_topics: int) -> Ints:
+    def _random_draws(self, n_topics: int, trial: int = 0) -> Ints:
         draws: Ints = np.empty(self.corpus.token_offsets[-1], dtype=draw_type(n_topics))
         offsets = self.corpus.token_offsets[self.corpus.indptr]
-        streams = random.stream(self.seed, random.START, self.corpus.documents)
+        streams = random.stream(self.seed, random.START, self.corpus.documents, trial)
         for d in range(len(self.corpus)):
             uniforms = random.uniforms(streams[d : d + 1], np.arange(offsets[d + 1] - offsets[d]))
             draws[offsets[d] : offsets[d + 1]] = uniforms * n_topics

@@ -7,7 +7,7 @@ Dir(α), is learned along, one α a topic.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -27,8 +27,28 @@ BATCHES_A_SWEEP = 2
 CHECK_EVERY = 10
 # The end: predictions of tokens from all other tokens improve by less than this in the last fifth of the sweeps.
 SETTLED = 0.003
+# Small corpora, by tokens x topics, are tried from several random starts for so many sweeps.
+TRIALS, TRIAL_SWEEPS, CHEAP_TO_TRY = 5, 20, 2**23
 # Sweeps have random numbers of their own.
 SWEEP_KEY = 2**32
+
+
+def best_start(starts: Iterable[WarmStart], most: int) -> Generator[int, None, WarmStart]:
+    """Of several random starts, tried one after the other, the one that predicts best is swept to the end."""
+    best: WarmStart | None = None
+    for start in starts:
+        yield from start.sweeps(min(most, TRIAL_SWEEPS))
+        if best is None or start.recent_score() > best.recent_score():
+            best = start
+    if best is None:
+        raise ValueError("there is nothing to start from")
+    yield from best.sweeps(most)
+    return best
+
+
+def n_trials(corpus: Batch, n_topics: int) -> int:
+    """How many starts are tried: with little to sweep over, a single one may stay with poor topics."""
+    return TRIALS if corpus.token_offsets[-1] * n_topics <= CHEAP_TO_TRY else 1
 
 
 class WarmStart:
@@ -44,9 +64,9 @@ class WarmStart:
         self.offsets = corpus.token_offsets[corpus.indptr]
 
     def sweeps(self, most: int) -> Iterator[int]:
-        """Sweep until predictions settle, at most so often; yields the number of documents after each batch."""
+        """Sweep on until predictions settle, `most` sweeps in all; yields the number of documents after each batch."""
         size = -(-len(self.corpus) // BATCHES_A_SWEEP)
-        for sweep in range(most):
+        for sweep in range(len(self.scores), most):
             score = 0.0
             for first in range(0, len(self.corpus), size):
                 last = min(first + size, len(self.corpus))
@@ -58,6 +78,9 @@ class WarmStart:
                 if self._has_settled():
                     break
         self._gather()
+
+    def recent_score(self) -> float:
+        return float(np.mean(self.scores[-5:])) if self.scores else -np.inf
 
     def document_topic(self) -> sparse.csr_matrix:
         """Draws counted [d, k]."""
