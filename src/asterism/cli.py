@@ -225,6 +225,7 @@ def embed(
     model: Model,
     source: Source,
     out: Annotated[Path, _option("File to write: .npy, .csv or .jsonl.", "--out", "-o")],
+    search: Annotated[bool, _flag("Vectors whose inner product ranks documents by likeness.", "--search")] = False,
     text_field: TextField = "text",
     vocabulary: VocabularyFile = None,
 ) -> None:
@@ -234,7 +235,8 @@ def embed(
     check_vector_file(out)
     loaded = _load(model)
     corpus = _read(source, text_field, vocabulary)
-    vectors = loaded.transform(_documents_for(loaded, corpus))
+    documents = _documents_for(loaded, corpus)
+    vectors = loaded.search_vectors(documents) if search else loaded.transform(documents)
     write_vectors(out, corpus.ids, vectors)
     typer.echo(f"{len(vectors):,} vectors of {vectors.shape[1]} dimensions written to {out}", err=True)
 

@@ -26,7 +26,7 @@ from .evaluation.completion import Completion, completion_score, split_tokens
 from .inference.base import Learner
 from .inference.memoized import MemoizedLearner, MemoizedSettings
 from .inference.svi import Seen, SviLearner, SviSettings, consecutive_batches, learn_stream
-from .model import random, svi
+from .model import random, similarity, svi
 from .model.state import Batch, Documents, Floats, LocalSettings, Priors, Topics
 from .model.topics import weight_correlation
 from .parameters import check_parameters, check_whole
@@ -228,6 +228,14 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         for rows, documents in self._inferred(counts):
             result[rows] = documents.embedding
         return result
+
+    def search_vectors(self, X: Any) -> NDArray[np.float32]:
+        """Vectors for retrieval [n_documents, n_dims]: the larger their inner product, the more alike two documents.
+
+        They rank better than the embeddings themselves, whose inner product favours long documents and the few
+        directions in which documents differ most (docs/guide.md). Index them as they are.
+        """
+        return similarity.search_vectors(self.transform(X), self.state_).astype(np.float32)
 
     def topic_proportions(self, X: Any, top: int | None = None) -> Any:
         """Shares of topics in documents [n_documents, n_topics]; rows sum to 1.

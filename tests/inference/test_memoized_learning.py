@@ -110,3 +110,21 @@ def test_odd_corpora_stay_sane(counts, n_topics, n_dims):
     assert np.isfinite(vectors).all()
     np.testing.assert_allclose(model.topic_proportions(counts).sum(axis=1), 1, rtol=1e-5)
     assert not vectors[np.asarray(counts).sum(axis=1) == 0].any()
+
+
+def test_uncertainty_and_spread_of_documents_make_up_the_prior(fitted, planted):
+    """Parameter expansion keeps E[a a'] = I/ρ: what Σ_a leaves is how documents spread."""
+    rho = fitted.state_.priors.rho
+    spread = np.cov(fitted.transform(planted.counts).T, bias=True)
+    np.testing.assert_allclose(spread + fitted.state_.document_cov, np.eye(3) / rho, atol=0.25 / rho)
+
+
+def test_search_vectors_put_documents_of_a_group_together(fitted, planted):
+    vectors = fitted.search_vectors(planted.counts)
+    assert vectors.dtype == np.float32
+    assert np.linalg.norm(vectors, axis=1).max() < 1
+    group = planted.weights[:, :3].mean(axis=1) > planted.weights[:, 3:].mean(axis=1)
+    likeness = vectors @ vectors.T
+    np.fill_diagonal(likeness, -np.inf)
+    nearest = np.argsort(-likeness, axis=1)[:, :10]
+    assert np.mean(group[nearest] == group[:, None]) > 0.85

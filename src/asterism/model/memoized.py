@@ -36,9 +36,14 @@ class Moments:
 
     weight_embedding: Floats  # Σ E[η (a, 1)'] [k, m + 1]
     embedding_outer: Floats  # Σ E[(a, 1) (a, 1)'] [m + 1, m + 1]
+    cov_sum: Floats  # Σ H^-1 [m, m], the part of it that is uncertainty
 
     def __add__(self, other: Moments) -> Moments:
-        return Moments(self.weight_embedding + other.weight_embedding, self.embedding_outer + other.embedding_outer)
+        return Moments(
+            self.weight_embedding + other.weight_embedding,
+            self.embedding_outer + other.embedding_outer,
+            self.cov_sum + other.cov_sum,
+        )
 
 
 @dataclass(frozen=True)
@@ -130,7 +135,7 @@ def couple(
     n_documents = embedding_outer[-1, -1]
     weight_embedding[:, :-1] += shrinkage[:, None] * (topics.embedding @ cov_sum / n_documents)
     embedding_outer[:-1, :-1] += cov_sum
-    return Moments(weight_embedding, embedding_outer)
+    return Moments(weight_embedding, embedding_outer, cov_sum)
 
 
 def update(topics: Topics, total: Moments) -> tuple[Topics, Expansion]:
@@ -148,8 +153,10 @@ def update(topics: Topics, total: Moments) -> tuple[Topics, Expansion]:
     shift = total.embedding_outer[-1, :-1] / n_documents
     spread = total.embedding_outer[:-1, :-1] / n_documents - np.outer(shift, shift)
     factor = np.linalg.cholesky(priors.rho * spread)
-    grown = replace(topics, embedding=embedding @ factor, mean=mean + embedding @ shift)
-    return grown, Expansion(shift, np.linalg.inv(factor).T)
+    back = np.linalg.inv(factor)
+    cov = back @ (total.cov_sum / n_documents) @ back.T
+    grown = replace(topics, embedding=embedding @ factor, mean=mean + embedding @ shift, document_cov=cov)
+    return grown, Expansion(shift, back.T)
 
 
 def start_from_draws(
