@@ -98,7 +98,8 @@ def _train(
         logger.info("%s", history[-1])
         if learner.is_done(sweep, has_settled(scores, settings.tol)):
             break
-    return Trained(best or learner.topics, history, has_settled(scores, settings.tol))
+    topics = learner.finish(best or learner.topics, None if heldout is None else heldout.whole)
+    return Trained(topics, history, has_settled(scores, settings.tol))
 
 
 def has_settled(scores: list[float], tol: float) -> bool:

@@ -128,3 +128,9 @@ def test_search_vectors_put_documents_of_a_group_together(fitted, planted):
     np.fill_diagonal(likeness, -np.inf)
     nearest = np.argsort(-likeness, axis=1)[:, :10]
     assert np.mean(group[nearest] == group[:, None]) > 0.85
+
+
+def test_topics_count_every_token_in_the_end_those_of_heldout_documents_too(planted):
+    model = memoized(validation_fraction=0.1, warm_sweeps=5, max_sweeps=8).fit(planted.counts)
+    assert model.history_[-1]["heldout_score"] is not None
+    assert model.state_.topic_count.sum() == pytest.approx(planted.counts.sum(), rel=1e-3)

@@ -26,6 +26,11 @@ class Completion(NamedTuple):
     scored: sparse.csr_matrix
 
     @property
+    def whole(self) -> sparse.csr_matrix:
+        """The documents as they were."""
+        return sparse.csr_matrix(self.observed + self.scored)
+
+    @property
     def n_scored(self) -> int:
         return int(self.scored.sum())
 

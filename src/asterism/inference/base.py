@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from ..model.state import Topics
@@ -24,6 +25,9 @@ class Learner(Protocol):
 
     def is_done(self, sweep: int, has_settled: bool) -> bool:
         """Whether training may end after this sweep, given whether the held-out score has settled."""
+
+    def finish(self, best: Topics, heldout: sparse.csr_matrix | None) -> Topics:
+        """The topics that training returns, given the best ones and the documents that chose them [d, v]."""
 
     def facts(self) -> dict[str, float]:
         """Figures of the last sweep for the history."""

@@ -88,6 +88,17 @@ class MemoizedLearner:
         """Only soft sweeps can settle: draws keep moving."""
         return has_settled and sweep > self.settings.draw_sweeps
 
+    def finish(self, best: Topics, heldout: sparse.csr_matrix | None) -> Topics:
+        """Held-out documents have done their service: the topics learn their words, too."""
+        if heldout is None:
+            return best
+        prepared, batch = self.engine.prepare(best), Batch.of(heldout)
+        embedding = np.zeros((len(batch), self.n_dims), dtype=np.float32)
+        expected = self.engine.relax(prepared, batch, None, embedding, self.seed, 0).expected
+        word_topic = best.word_topic.copy()
+        word_topic.data = word_topic.data + np.asarray(expected) / memoized.COUNT_UNIT
+        return replace(best, word_topic=word_topic)
+
     def facts(self) -> dict[str, float]:
         return {}
 

@@ -58,6 +58,9 @@ class SviLearner:
     def is_done(self, sweep: int, has_settled: bool) -> bool:
         return has_settled
 
+    def finish(self, best: Topics, heldout: sparse.csr_matrix | None) -> Topics:
+        return best
+
     def facts(self) -> dict[str, float]:
         """Of the last sweep: local rounds a document, and the last batch's step size."""
         settings = self.settings
