@@ -13,6 +13,7 @@ from ._cpu_kernels import (
     accumulate_own,
     draw_tokens,
     expect_counts,
+    largest,
     new_candidates,
     prior_mean,
     substream,
@@ -68,8 +69,11 @@ def new_scratch(space: Any) -> Any:
 @part
 def factorise(H: Array, out: Array) -> None:
     """out = L, lower triangular with L L' = H."""
+    for i in range(out.shape[0]):
+        for j in range(out.shape[0]):
+            out[i, j] = H[i, j]
     # H is at least the prior's precision, so positive; in float64 rounding cannot change that.
-    lower = np.linalg.cholesky(H.astype(np.float64))
+    lower = np.linalg.cholesky(out)
     for i in range(out.shape[0]):
         for j in range(i + 1):
             out[i, j] = lower[i, j]
@@ -113,7 +117,7 @@ def invert(L: Array, out: Array) -> None:
 @part
 def objective(gamma: Array, weights: Array, mean: Array, counts: Array, n_tokens: float, space: Any) -> float:
     """joint.objective, with mean = m + U γ."""
-    heaviest, prior, likelihood, total = weights.max(), 0.0, 0.0, 0.0
+    heaviest, prior, likelihood, total = largest(weights), 0.0, 0.0, 0.0
     for k in range(weights.size):
         residual = weights[k] - mean[k]
         prior += residual * residual
@@ -133,7 +137,7 @@ def prepare_step(
 ) -> float:
     """θ, the diagonal of B^-1 and g_ξ; returns c."""
     theta, inverse, gradient = scratch.theta, scratch.inverse, scratch.d_weights
-    heaviest, total = weights.max(), 0.0
+    heaviest, total = largest(weights), 0.0
     for k in range(weights.size):
         theta[k] = np.exp(weights[k] - heaviest)
         total += theta[k]
@@ -228,14 +232,18 @@ def joint_step(
     for k in range(dx.size):
         longest = max(longest, abs(dx[k]))
     length = min(1.0, LONGEST_STEP / max(longest, 1e-30))
-    before = objective(gamma, weights, mean, counts, n_tokens, space)
-    floor = before - ROUNDING * abs(before)
-    move(gamma, weights, mean, length, scratch)
-    for _ in range(MOST_HALVINGS):
-        if objective(gamma, weights, mean, counts, n_tokens, space) >= floor:
+    # One call of each function, since every call is compiled anew.
+    change, floor = length, -np.inf
+    for attempt in range(MOST_HALVINGS + 1):
+        value = objective(gamma, weights, mean, counts, n_tokens, space)
+        if attempt == 0:
+            floor = value - ROUNDING * abs(value)
+        elif value >= floor:
             break
-        length /= 2
-        move(gamma, weights, mean, -length, scratch)
+        else:
+            length /= 2
+            change = -length
+        move(gamma, weights, mean, change, scratch)
     return length * longest
 
 
@@ -296,7 +304,7 @@ def relax_documents(
     """
     n_topics, n_dims = space.embedding.shape
     real = space.embedding.dtype.type
-    mean, counts = np.empty(n_topics, space.embedding.dtype), np.empty(n_topics, space.embedding.dtype)
+    mean, counts = np.empty((2, n_topics), space.embedding.dtype)
     inverses = np.empty((len(covs) and (last - first) * n_dims, n_dims), np.float64)
     scratch, candidates = new_scratch(space), new_candidates(n_topics, n_top, space.embedding)
     for d in range(first, last):
@@ -372,7 +380,8 @@ def draw_lda_dense(
     counts, mass, none = np.empty(n_topics, weights.dtype), np.empty(n_topics, weights.dtype), weights.dtype.type(0)
     for d in range(first, last):
         begin, end = corpus.token_offsets[corpus.indptr[d]], corpus.token_offsets[corpus.indptr[d + 1]]
-        counts[:] = alpha
+        for k in range(n_topics):
+            counts[k] = alpha[k]
         for token in range(begin, end):
             counts[draws[token]] += 1
         stream = substream(substream(streams[d], DRAWS), 0)

@@ -108,6 +108,15 @@ def fill_normals(stream: Any, out: Array) -> None:
             out[2 * pair + 1] = radius * np.sin(angle)
 
 
+@part
+def largest(values: Array) -> Any:
+    """max(values)."""
+    found = values[0]
+    for value in values:
+        found = max(found, value)
+    return found
+
+
 # --- the document's heaviest topics ------------------------------------------------------------------------------
 
 
@@ -172,7 +181,7 @@ def new_candidates(n_topics: int, n_top: int, like: Array) -> Any:
 def weigh_candidates(weights: Array, table: Any, candidates: Any) -> float:
     """tokens.candidate_mass, the part shared by a document's words; returns the top bucket's total."""
     mark_heaviest(weights, candidates.heap, candidates.is_top)
-    heaviest = weights.max()
+    heaviest = largest(weights)
     total = 0.0
     for k in range(weights.size):
         scale = np.exp(weights[k] - heaviest)
@@ -291,7 +300,7 @@ def prior_mean(gamma: Array, space: Any, out: Array) -> None:
 @part
 def softmax(weights: Array, out: Array) -> None:
     """out = softmax(weights)."""
-    heaviest = weights.max()
+    heaviest = largest(weights)
     total = 0.0
     for k in range(weights.size):
         out[k] = np.exp(weights[k] - heaviest)
