@@ -30,6 +30,6 @@ def run_demo(n_topics: int, n_dims: int, seed: int, folder: Path) -> Demonstrati
     order = random.permutation(len(texts), seed, random.SPLIT)
     n_test = int(TEST_SHARE * len(texts))
     test, training = ([texts[i] for i in np.sort(rows)] for rows in (order[:n_test], order[n_test:]))
-    model = TopicEmbeddingModel(n_topics, n_dims, warm_sweeps=50, random_state=seed, verbose=True)
+    model = TopicEmbeddingModel(n_topics, n_dims, warm_sweeps=200, random_state=seed, verbose=True)
     model.fit(training)
     return Demonstration(model, len(texts), n_test, model.perplexity(test), model.save(folder))
