@@ -2,8 +2,9 @@
 
 python benchmarks/quality.py           hours on 2 cores; writes results/quality.json and results/quality.png
 
-A cell is one system, one number of topics, one seed. What it gives out is kept in benchmarks/.cache/quality, so a study
-that was interrupted goes on where it stopped; delete a system's files there to train it again.
+A cell is one system, one number of topics, one seed. Its measures are kept in results/quality, so a study that was
+interrupted goes on where it stopped, on another machine, too; delete a system's files there to measure it again. What
+trained systems gave out is in .cache/quality; delete that as well to train them again.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from _comparison import plot, report, tables
-from _harness import DATA, ROOT, newsgroups, write
+from _harness import DATA, RESULTS, ROOT, newsgroups, write
 from _rivals import RIVALS, Counts, Floats, Rival
 from asterism import TextPipeline
 from asterism.corpus.tokens import read_documents
@@ -56,6 +57,10 @@ class Cell(NamedTuple):
     @property
     def path(self) -> Path:
         return CACHE / f"{self.system}-{self.n_topics}-{self.seed}.npz"
+
+    @property
+    def measures(self) -> Path:
+        return RESULTS / "quality" / f"{self.path.stem}.json"
 
 
 # --- training -------------------------------------------------------------------------------------------------------
@@ -163,23 +168,28 @@ def lengths(counts: Counts) -> NDArray[np.int64]:
 
 
 def measure(cell: Cell, corpus: Corpus) -> dict[str, Any]:
-    """All measures of a cell, kept beside its outputs until it is trained again."""
-    kept = cell.path.with_suffix(".json")
-    if kept.exists() and kept.stat().st_mtime >= cell.path.stat().st_mtime:
-        return dict(json.loads(kept.read_text()))
+    """All measures of a trained cell."""
     with np.load(cell.path) as file:
         outputs = dict(file)
     figures = {
         **cell._asdict(),
+        "corpus": corpus.key,
         **{name: float(outputs[name]) for name in ("train_seconds", "train_cpu_seconds", "n_threads")},
         "perplexity": completion_perplexity(outputs["observed_theta"], outputs["topic_word"], corpus.halves.scored),
         **coherence(outputs["topic_word"], corpus),
         "svm": {name: classify(vectors, corpus) for name, vectors in document_vectors(outputs).items()},
         "retrieval": {name: retrieve(*how, corpus) for name, how in rankings(outputs).items()},
     }
-    kept.write_text(json.dumps(figures))
+    cell.measures.parent.mkdir(parents=True, exist_ok=True)
+    cell.measures.write_text(json.dumps(figures) + "\n")
     print(f"{time.strftime('%H:%M:%S')} {cell.path.stem}: measured", flush=True)
     return figures
+
+
+def measured(cell: Cell, corpus: Corpus) -> dict[str, Any] | None:
+    """A cell's measures, where there are any on these counts."""
+    kept = dict(json.loads(cell.measures.read_text())) if cell.measures.exists() else {}
+    return kept if kept.get("corpus") == corpus.key else None
 
 
 def completion_perplexity(theta: Floats, topic_word: Floats, scored: Counts) -> float:
@@ -242,7 +252,7 @@ def cells(systems: list[str], topics: list[int], seeds: list[int]) -> Iterator[C
             yield from (Cell(system, n_topics, seed) for system in systems if n_topics <= LARGEST.get(system, n_topics))
 
 
-def is_cached(cell: Cell, corpus: Corpus) -> bool:
+def is_trained(cell: Cell, corpus: Corpus) -> bool:
     if not cell.path.exists():
         return False
     with np.load(cell.path) as outputs:
@@ -268,21 +278,23 @@ def main() -> None:
     os.environ["RAYON_NUM_THREADS"] = str(given.threads)  # topica's, read when it is first used
     threadpool_limits(given.threads)  # linear algebra
     corpus = read_corpus()
-    if not given.measure_only:
-        for cell in cells(given.systems, given.topics, given.seeds):
-            if not is_cached(cell, corpus):
+    for cell in cells(given.systems, given.topics, given.seeds):
+        if measured(cell, corpus) is None:
+            if not given.measure_only and not is_trained(cell, corpus):
                 run_cell(cell, corpus, given.threads)
+            if not given.train_only and is_trained(cell, corpus):
+                measure(cell, corpus)
     if not given.train_only:
         compare(corpus)
 
 
 def compare(corpus: Corpus) -> None:
-    """Measure every cell there is, whatever was asked for in this run."""
-    measured = [measure(cell, corpus) for cell in every_cell() if is_cached(cell, corpus)]
-    if not measured:
-        raise SystemExit("no cell has been trained")
-    report(measured)
-    plot(measured)
+    """Every cell that has been measured, whatever was asked for in this run."""
+    found = [figures for cell in every_cell() if (figures := measured(cell, corpus)) is not None]
+    if not found:
+        raise SystemExit("no cell has been measured")
+    report(found)
+    plot(found)
     write(
         "quality",
         {
@@ -294,8 +306,7 @@ def compare(corpus: Corpus) -> None:
                 "train_tokens": int(corpus.train.sum()),
             },
             "rivals": {name: version(name) for name in ("tomotopy", "topica", "scikit-learn")},
-            "tables": tables(measured),
-            "cells": measured,
+            "tables": tables(found),
         },
     )
 
