@@ -357,6 +357,12 @@ def test_vectors_are_written_in_every_form_in_the_documents_order(sources, texts
     assert names_in(tmp_path) == ["vectors.csv", "vectors.jsonl", "vectors.npy"]
 
 
+def test_search_vectors_are_written_on_request(sources, texts, text_folder, tmp_path):
+    done("embed", text_folder, sources / "texts.jsonl", "--text-field", "body", "-o", tmp_path / "v.npy", "--search")
+    expected = TopicEmbeddingModel.load(text_folder).search_vectors(texts)
+    np.testing.assert_array_equal(np.load(tmp_path / "v.npy"), expected)
+
+
 def test_counts_may_have_their_words_in_another_order(sources, counts_folder, tmp_path):
     for name in ("texts", "turned"):
         done("embed", counts_folder, sources / f"docword.{name}.txt", "-o", tmp_path / f"{name}.npy")
