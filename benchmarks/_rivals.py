@@ -103,7 +103,6 @@ RIVALS: dict[str, Callable[[Counts, int, int, int], Rival]] = {
     "sklearn-lda": sklearn_lda,
     "tomotopy-ctm": tomotopy_ctm,
 }
-CORRELATED = ("topica-ctm", "tomotopy-ctm")
 
 
 def _bags(counts: Counts) -> Iterator[list[str]]:

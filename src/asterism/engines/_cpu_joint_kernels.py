@@ -132,9 +132,7 @@ def objective(gamma: Array, weights: Array, mean: Array, counts: Array, n_tokens
 
 
 @part
-def prepare_step(
-    gamma: Array, weights: Array, mean: Array, counts: Array, n_tokens: Any, space: Any, scratch: Any
-) -> float:
+def prepare_step(weights: Array, mean: Array, counts: Array, n_tokens: Any, space: Any, scratch: Any) -> float:
     """θ, the diagonal of B^-1 and g_ξ; returns c."""
     theta, inverse, gradient = scratch.theta, scratch.inverse, scratch.d_weights
     heaviest, total = largest(weights), 0.0
@@ -164,7 +162,7 @@ def apply_inverse_b(x: Array, n_tokens: float, c: float, scratch: Any) -> None:
 
 
 @part
-def assemble(gamma: Array, weights: Array, mean: Array, n_tokens: Any, c: float, space: Any, scratch: Any) -> None:
+def assemble(gamma: Array, weights: Array, mean: Array, n_tokens: Any, space: Any, scratch: Any) -> None:
     """The right-hand side of dγ, and b in scratch.pulled[1]; d_mean holds B^-1 g_ξ."""
     tau, rhs, pulls = space.tau, scratch.d_embedding, scratch.pulls
     root = n_tokens ** weights.dtype.type(0.5)
@@ -213,14 +211,14 @@ def joint_step(
 ) -> float:
     """joint.joint_step in place, mean = m + U γ along; returns the largest change of a weight.
 
-    Unless it is to be renewed, H is the last step's: the step is then not quite Newton's, but costs a tenth.
+    Unless it is to be renewed, H is the last step's: the step is then not quite Newton's, but much cheaper.
     """
     tau, dx, dm = space.tau, scratch.d_weights, scratch.d_mean
-    c = prepare_step(gamma, weights, mean, counts, n_tokens, space, scratch)
+    c = prepare_step(weights, mean, counts, n_tokens, space, scratch)
     for k in range(dx.size):
         dm[k] = dx[k]
     apply_inverse_b(dm, n_tokens, c, scratch)
-    assemble(gamma, weights, mean, n_tokens, c, space, scratch)
+    assemble(gamma, weights, mean, n_tokens, space, scratch)
     if renew:
         factorise_curvature(n_tokens, c, space, scratch)
     solve(scratch.factor, scratch.d_embedding)

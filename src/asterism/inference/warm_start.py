@@ -129,7 +129,7 @@ class WarmStart:
             self.topics = replace(self.topics, word_topic=sparse.csr_matrix(self.dense, dtype=np.float64))
 
     def _has_settled(self) -> bool:
-        """Compares means over two sweeps' worth of checks, so that the sampler's noise does not decide."""
+        """Means over CHECK_EVERY sweeps are compared, so that the sampler's noise does not decide."""
         before = len(self.scores) * 4 // 5
         if before < 2 * CHECK_EVERY:
             return False
