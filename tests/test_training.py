@@ -182,3 +182,22 @@ def test_planted_topics_and_correlations_are_recovered(seed):
     assert np.corrcoef(correlation, expected)[0, 1] > 0.85
     assert correlation[is_within].min() > correlation[~is_within].max()
     assert correlation[is_within].mean() > correlation[~is_within].mean() + 0.15
+
+
+def test_newton_steps_predict_at_least_as_well_as_the_papers_adagrad():
+    planted = plant_two_groups(0)
+    heldout = sample_corpus(
+        200, 6, 200, mean_length=120, topic_embedding=planted.topic_embedding, topic_word=planted.topic_word, seed=7
+    )
+    usual = TopicEmbeddingModel(6, 2, inference="svi", batch_size=64, max_sweeps=10, tol=0, random_state=0)
+    scores = {
+        solver: clone(usual).set_params(local_solver=solver).fit(planted.counts).score(heldout.counts)
+        for solver in ("adagrad", "newton")
+    }
+    assert scores["newton"] > scores["adagrad"]
+
+
+def test_the_solver_is_that_of_a_stream_too(make, counts):
+    by_solver = [make(local_solver=solver).partial_fit(counts) for solver in ("adagrad", "newton")]
+    assert not np.allclose(*(model.topic_embeddings_ for model in by_solver))
+    assert np.isfinite(by_solver[1].score(counts))

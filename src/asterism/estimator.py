@@ -78,6 +78,8 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     learn_beta : whether memoized inference learns beta from there on.
     topics_per_document, words_per_topic, topics_per_word : the paper's K_s, V_s and s, which bound the
         candidate topics of a token; memoized inference uses K_s alone.
+    local_solver : of stochastic inference: "adagrad" finds a document's topic weights as in the paper, "newton" solves
+        embedding and weights together for the tokens' last draws, ten times or `max_local_steps` if that is less.
     n_samples, local_rate, max_local_steps, local_tol : the paper's T, Adagrad's rate, and the end of a
         document's inner loop: after so many rounds or when its topic weights change less on average.
     step_offset, step_exponent : the step size of batch t = 0, 1, ... is (step_offset + t) ** -step_exponent.
@@ -129,6 +131,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         topics_per_document: int = 50,
         words_per_topic: int = 100,
         topics_per_word: int = 10,
+        local_solver: str = "adagrad",
         n_samples: int = 1,
         local_rate: float = 0.5,
         max_local_steps: int = 50,
@@ -162,6 +165,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.topics_per_document = topics_per_document
         self.words_per_topic = words_per_topic
         self.topics_per_word = topics_per_word
+        self.local_solver = local_solver
         self.n_samples = n_samples
         self.local_rate = local_rate
         self.max_local_steps = max_local_steps
@@ -417,6 +421,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             self.local_rate,
             self.max_local_steps,
             self.local_tol,
+            self.local_solver == "newton",
         )
 
     def _learner(self, counts: sparse.csr_matrix, engine: Engine) -> Learner:

@@ -14,6 +14,7 @@ from .engines.select import ENGINES
 from .errors import InputError
 
 INFERENCES = ("memoized", "svi")
+LOCAL_SOLVERS = ("adagrad", "newton")
 
 AT_LEAST = {
     "n_topics": 2,
@@ -35,7 +36,12 @@ POSITIVE = ("alpha", "rho", "tau", "beta", "local_rate")
 NOT_NEGATIVE = ("tol", "local_tol", "step_exponent")
 OPTIONAL = ("n_threads", "total_documents", "beta", "random_state", "text_pipeline", "vocabulary")
 FLAGS = ("learn_beta", "verbose")
-CHOICES = {"inference": INFERENCES, "engine": ENGINES, "non_integer": ("error", "round")}
+CHOICES = {
+    "inference": INFERENCES,
+    "engine": ENGINES,
+    "local_solver": LOCAL_SOLVERS,
+    "non_integer": ("error", "round"),
+}
 
 
 def check_parameters(model: Any) -> None:

@@ -69,6 +69,33 @@ def test_statistics_equal_the_references_at_every_sparsity(sparsity, n_samples):
     assert actual.n_steps == expected.n_steps
 
 
+@pytest.mark.parametrize("n_documents", [1, 7, 129])
+@pytest.mark.parametrize(("n_topics", "n_dims"), [(2, 1), (7, 3), (33, 5)])
+def test_newton_statistics_equal_the_references(name, n_documents, n_topics, n_dims):
+    counts, topics, settings = make(n_documents, n_topics, n_dims=n_dims, newton=True)
+    batch = Batch.of(counts)
+    reference, engine = ReferenceEngine(settings), ENGINES[name](settings)
+    expected = reference.statistics(reference.prepare(topics), batch, seed=3, sweep=1)
+    actual = engine.statistics(engine.prepare(topics), batch, seed=3, sweep=1)
+    # H leaves out topics of negligible curvature, and a draw that falls on the other side of a boundary has followers.
+    moved = abs(actual.word_topic - expected.word_topic).sum() / 2
+    assert moved <= (0 if name == "reference" else 0.01 * counts.sum())
+    assert_statistics_agree(actual, expected, {"reference": 1e-12, "cpu-float64": 5e-3, "cpu-float32": 2e-2}[name])
+    assert actual.n_steps == expected.n_steps == n_documents * svi.NEWTON_ROUNDS
+
+
+def test_newton_rounds_differ_from_each_other_and_stay_within_what_is_allowed():
+    """Every round has draws of its own: were they shared, one more round would change nothing but ξ."""
+    counts, topics, settings = make(newton=True)
+    batch, drawn = Batch.of(counts), []
+    for max_steps in (1, 2, 99):
+        engine = ReferenceEngine(replace(settings, max_steps=max_steps))
+        statistics = engine.statistics(engine.prepare(topics), batch, seed=3, sweep=1)
+        assert statistics.n_steps == 40 * min(max_steps, svi.NEWTON_ROUNDS)
+        drawn.append(statistics.word_topic)
+    assert all(abs(drawn[i] - drawn[i + 1]).sum() > 0.2 * counts.sum() for i in range(2))
+
+
 def test_inferred_documents_equal_the_references(name):
     counts, topics, settings = make(129)
     reference, engine = ReferenceEngine(settings), ENGINES[name](settings)
@@ -98,9 +125,10 @@ def test_draw_tables_keep_the_same_pairs():
         np.testing.assert_allclose(table.weights, reference.weights)
 
 
-def test_statistics_add(name):
+@pytest.mark.parametrize("newton", [False, True])
+def test_statistics_add(name, newton):
     """Those of A + B are those of A plus those of B."""
-    counts, topics, settings = make(41)
+    counts, topics, settings = make(41, newton=newton)
     engine = ENGINES[name](settings)
     prepared, rows = engine.prepare(topics), np.arange(41)
     whole = engine.statistics(prepared, Batch.of(counts, rows), seed=1, sweep=2)
@@ -133,9 +161,10 @@ def test_every_token_is_counted_once(name):
     np.testing.assert_array_equal(per_word, np.asarray(counts.sum(axis=0)).ravel())
 
 
-def test_empty_documents_and_unseen_words(name):
+@pytest.mark.parametrize("newton", [False, True])
+def test_empty_documents_and_unseen_words(name, newton):
     """An empty document stays at the prior mean; a word no topic knows is still drawn."""
-    counts, topics, settings = make(10)
+    counts, topics, settings = make(10, newton=newton)
     unseen = int(np.argmin(topics.word_topic.sum(axis=1)))
     topics.word_topic.data[topics.word_topic.indptr[unseen] : topics.word_topic.indptr[unseen + 1]] = 0
     topics.word_topic.eliminate_zeros()
@@ -145,6 +174,8 @@ def test_empty_documents_and_unseen_words(name):
     engine = ENGINES[name](settings)
     statistics = engine.statistics(engine.prepare(topics), batch, seed=0, sweep=0)
     assert statistics.word_topic.sum() == 4
+    nothing = engine.statistics(engine.prepare(topics), batch[:1], seed=0, sweep=0)
+    assert not nothing.embedding_outer.any()
     documents = engine.infer(engine.prepare(topics), batch)
     assert not documents.embedding[0].any()
     assert np.isfinite(documents.weights).all()

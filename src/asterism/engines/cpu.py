@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
-from ..model import random, words
+from ..model import random, svi, words
 from ..model.document import INFER_ROUNDS, INFER_TOL
 from ..model.joint import embedding_precision
 from ..model.lda import WordWeights
@@ -74,10 +74,25 @@ class CpuEngine:
         return kernels.Table(table.indptr, table.topics, weights, rest)
 
     def statistics(self, prepared: CpuTopics, batch: Batch, seed: int, sweep: int) -> Statistics:
-        topics, settings = prepared.topics, self.settings
+        topics = prepared.topics
         documents = self._empty_documents(topics, batch)
-        draws = np.empty(batch.token_offsets[-1], dtype=draw_type(topics.n_topics))
-        steps = np.zeros(len(batch), dtype=np.int64)
+        draws = np.zeros(batch.token_offsets[-1], dtype=draw_type(topics.n_topics))
+        sample = self._newton if self.settings.newton else self._adagrad
+        n_steps = sample(prepared, batch, seed, sweep, draws, documents)
+        gamma = documents.embedding.astype(np.float64)
+        return Statistics(
+            count_draws(np.repeat(batch.words, batch.counts), draws, topics.n_words, topics.n_topics),
+            self._over_documents(documents.weights - topics.mean.astype(self.dtype), gamma),
+            gamma.T @ gamma,
+            len(batch),
+            n_steps,
+        )
+
+    def _adagrad(
+        self, prepared: CpuTopics, batch: Batch, seed: int, sweep: int, draws: Ints, documents: Documents
+    ) -> int:
+        """document.sample_document; returns the rounds taken."""
+        settings, steps = self.settings, np.zeros(len(batch), dtype=np.int64)
         self._over_blocks(
             len(batch),
             DOCUMENTS_A_BLOCK,
@@ -98,14 +113,18 @@ class CpuEngine:
             documents.weights,
             steps,
         )
-        gamma = documents.embedding.astype(np.float64)
-        return Statistics(
-            count_draws(np.repeat(batch.words, batch.counts), draws, topics.n_words, topics.n_topics),
-            self._over_documents(documents.weights - topics.mean.astype(self.dtype), gamma),
-            gamma.T @ gamma,
-            len(batch),
-            int(steps.sum()),
-        )
+        return int(steps.sum())
+
+    def _newton(
+        self, prepared: CpuTopics, batch: Batch, seed: int, sweep: int, draws: Ints, documents: Documents
+    ) -> int:
+        """svi.newton_document; returns the rounds taken."""
+        documents.embedding[:] = 0
+        rounds = svi.newton_rounds(self.settings)
+        for i, settings in enumerate(rounds):
+            streams = random.stream(seed, sweep, batch.documents, i)
+            self._relax(prepared, batch, settings, -1.0, streams, draws, *documents.arrays(), *self._no_room())
+        return len(batch) * (len(rounds) - 1)
 
     def draw_lda(self, words: WordWeights, batch: Batch, draws: Ints, alpha: Floats, seed: int, sweep: int) -> Floats:
         weights, unit = words
@@ -166,10 +185,13 @@ class CpuEngine:
         documents = self._empty_documents(prepared.topics, batch)
         documents.embedding[:] = 0
         settings = Relaxation(self.settings.topics_per_document, n_steps=1, n_rounds=INFER_ROUNDS)
-        no_room = np.empty((0, 0), self.dtype), np.empty((0, 0, 0))
         streams = random.stream(0, batch.documents)  # not used without draws
-        self._relax(prepared, batch, settings, INFER_TOL, streams, NO_DRAWS, *documents.arrays(), *no_room)
+        self._relax(prepared, batch, settings, INFER_TOL, streams, NO_DRAWS, *documents.arrays(), *self._no_room())
         return documents
+
+    def _no_room(self) -> tuple[Floats, Floats]:
+        """In place of shrinkages and covariances, where they are not asked for."""
+        return np.empty((0, 0), self.dtype), np.empty((0, 0, 0))
 
     def _relax(self, prepared: CpuTopics, batch: Batch, settings: Relaxation, tol: float, *arrays: Any) -> None:
         """The one call of the joint solver, for training and for infer: compiled once."""

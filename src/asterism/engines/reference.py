@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..model import memoized, random, words
+from ..model import memoized, random, svi, words
 from ..model.document import infer_document, sample_document
 from ..model.lda import WordWeights, draw_document
 from ..model.state import Batch, Documents, Floats, Ints, LocalSettings, Statistics, Topics, count_draws
@@ -31,11 +31,12 @@ class ReferenceEngine:
 
     def statistics(self, prepared: ReferenceTopics, batch: Batch, seed: int, sweep: int) -> Statistics:
         topics, table = prepared
+        sample = svi.newton_document if self.settings.newton else sample_document
         draws, embeddings, weights, steps = [], [], [], 0
         for d, document in enumerate(batch.documents):
             entries = slice(batch.indptr[d], batch.indptr[d + 1])
             key = (seed, sweep, int(document))
-            drawn, embedding, weight, taken = sample_document(
+            drawn, embedding, weight, taken = sample(
                 topics, table, batch.words[entries], batch.counts[entries], key, self.settings
             )
             draws.append(drawn)

@@ -1,9 +1,11 @@
 """A document's own variables: q(a) with mean γ (its embedding) and q(η) with mean ξ (its topic weights).
 
-Two ways to find them, both alternating tokens, embedding and weights:
+Ways to find them, all alternating tokens, embedding and weights:
 
 sample_document   Algorithm 2, lines 6-10: hard topic draws and Adagrad on a Monte-Carlo gradient; for training.
 infer_document    expected counts and joint Newton steps (joint.py): nothing random; for transform and evaluation.
+
+Hard draws and joint Newton steps are memoized.relax_document, and for stochastic inference svi.newton_document.
 """
 
 from __future__ import annotations

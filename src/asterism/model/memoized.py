@@ -86,7 +86,7 @@ def relax_document(
     counts: Ints,
     draws: Ints | None,
     embedding: Floats,
-    key: tuple[int, int, int],
+    key: tuple[int, ...],
     settings: Relaxation,
 ) -> tuple[Ints | None, joint.Solution]:
     """A document's next draws, γ and ξ, from its last draws and γ.

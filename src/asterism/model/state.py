@@ -38,6 +38,7 @@ class LocalSettings:
     rate: float = 0.5  # Adagrad's first step
     max_steps: int = 50  # rounds of token, embedding and weight updates
     tol: float = 0.1  # ... or until the mean change of a topic weight is below this
+    newton: bool = False  # joint Newton steps for the drawn topics, rather than Adagrad
     collapsed: bool = False  # weights of words λ / Σ λ, rather than the exponential of E[log φ]
 
 

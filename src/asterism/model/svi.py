@@ -8,12 +8,16 @@ import numpy as np
 from scipy import sparse
 
 from . import random
-from .state import Floats, Priors, Statistics, Topics
+from .memoized import Relaxation, relax_document, relaxation
+from .state import Floats, Ints, LocalSettings, Priors, Statistics, Topics
 from .topics import optimal_document_cov, optimal_embedding
+from .words import DrawTable
 
 # Spread of the topic embeddings at the start. It breaks the symmetry; the first step, of size 1, replaces it.
 START_SPREAD = 1.0
 START_VARIANCE = 0.01
+# Newton's method solves a document for its draws at once: rounds are only there for the draws to find their topics.
+NEWTON_ROUNDS = 10
 
 
 def start(counts: sparse.csr_matrix, n_topics: int, n_dims: int, priors: Priors, seed: int) -> Topics:
@@ -57,6 +61,26 @@ def update(topics: Topics, statistics: Statistics, scale: float, step: float) ->
         document_cov=optimal_document_cov(embedding, embedding_cov, topics.priors),
         word_topic=sparse.csr_matrix(word_topic),
     )
+
+
+def newton_rounds(settings: LocalSettings) -> list[Relaxation]:
+    """What a document's rounds are: nothing but draws under the prior's weights, then solutions and draws in turn."""
+    n_top = settings.topics_per_document
+    only_draws = Relaxation(n_top, n_steps=0, n_rounds=0)
+    return [only_draws] + min(NEWTON_ROUNDS, settings.max_steps) * [relaxation(n_top, with_draws=True)]
+
+
+def newton_document(
+    topics: Topics, table: DrawTable, words: Ints, counts: Ints, key: tuple[int, int, int], settings: LocalSettings
+) -> tuple[Ints, Floats, Floats, int]:
+    """document.sample_document with the joint solver (joint.py) in place of Adagrad on a Monte-Carlo gradient."""
+    embedding: Floats = np.zeros(topics.n_dims)
+    draws: Ints | None = np.zeros(int(counts.sum()), dtype=np.int32)
+    rounds = newton_rounds(settings)
+    for i, relaxing in enumerate(rounds):
+        draws, solution = relax_document(topics, table, words, counts, draws, embedding, (*key, i), relaxing)
+        embedding = solution.embedding
+    return np.asarray(draws), embedding, solution.weights, len(rounds) - 1
 
 
 def _blend(old: Floats, new: Floats, step: float) -> Floats:
