@@ -244,6 +244,7 @@ WRONG = [
     ("random_state", "seed"),
     ("random_state", 1.5),
     ("text_pipeline", "english"),
+    *(("init", value) for value in ("nonsense", None, 3, {"galaxy"})),
     ("vocabulary", "letters"),
     ("vocabulary", {"galaxy": 0}),
     ("vocabulary", {"galaxy"}),
@@ -272,6 +273,26 @@ def test_whole_numbers_and_reals_of_numpy_are_numbers(make, counts):
 
 def test_a_vocabulary_of_the_wrong_length_says_both(make, counts):
     assert "has 2 words but X has 60 columns" in refused(make(vocabulary=["a", "b"]).fit, counts)
+
+
+@pytest.mark.parametrize("inference", ["svi", "memoized"])
+@pytest.mark.parametrize(
+    ("init", "why"),
+    [
+        (np.ones((4, 60)), "init has 4 topics but n_topics=5"),
+        (np.ones((5, 59)), "init has weights of 59 words but there are 60"),
+        (sparse.csr_matrix((5, 61)), "init has weights of 61 words but there are 60"),
+        (np.ones(60), "init has 1 topics"),
+        (np.ones((5, 60, 2)), "no matrix of numbers"),
+        ([["galaxy"] * 60] * 5, "no matrix of numbers"),
+        (np.where(np.arange(60) == 7, -1.0, np.ones((5, 60))), "init[0, 7] = -1: weights of words must be"),
+        (np.where(np.arange(60) == 7, np.nan, np.ones((5, 60))), "init[0, 7] = nan"),
+        (TopicEmbeddingModel(5), "init is a model that is not fitted"),
+    ],
+)
+def test_a_start_that_does_not_fit_says_why(make, counts, inference, init, why):
+    for method in ("fit", "partial_fit"):
+        assert why in refused(getattr(make(inference=inference, init=init), method), counts)
 
 
 def test_columns_of_a_word_that_is_there_twice_cannot_be_matched():

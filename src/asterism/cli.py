@@ -41,6 +41,11 @@ class LocalSolver(str, Enum):
     newton = "newton"
 
 
+class Start(str, Enum):
+    lda = "lda"
+    random = "random"
+
+
 class NonInteger(str, Enum):
     error = "error"
     round = "round"
@@ -103,6 +108,7 @@ def fit(
         float, _option("Stop when the held-out log-likelihood per token changes by less.", panel=TRAINING)
     ] = 1e-3,
     evaluate_every: Annotated[int, _option("Sweeps between two evaluations.", panel=TRAINING)] = 1,
+    init: Annotated[Start, _option("Where memoized inference begins.", panel=TRAINING)] = Start.lda,
     warm_sweeps: Annotated[int, _option("Most sweeps of LDA before memoized inference.", panel=TRAINING)] = 1000,
     draw_sweeps: Annotated[int, _option("Memoized sweeps with draws, before expectations.", panel=TRAINING)] = 10,
     validation_fraction: Annotated[float, _option("Share of documents held out for them.", panel=TRAINING)] = 0.05,
@@ -169,6 +175,7 @@ def fit(
         max_sweeps=max_sweeps,
         tol=tol,
         evaluate_every=evaluate_every,
+        init=init.value,
         warm_sweeps=warm_sweeps,
         draw_sweeps=draw_sweeps,
         validation_fraction=validation_fraction,

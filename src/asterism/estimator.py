@@ -27,9 +27,10 @@ from .inference.base import Learner
 from .inference.memoized import MemoizedLearner, MemoizedSettings
 from .inference.svi import Seen, SviLearner, SviSettings, consecutive_batches, learn_stream
 from .model import random, similarity, svi
+from .model.start import GivenTopics, given_topics
 from .model.state import Batch, Documents, Floats, LocalSettings, Priors, Topics
 from .model.topics import weight_correlation
-from .parameters import check_parameters, check_whole
+from .parameters import check_parameters, check_whole, given_weights
 from .progress import progress_bar
 from .training import TrainingSettings, train
 
@@ -63,6 +64,10 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     inference : "memoized", which remembers every document's last contribution and needs no step size
         (docs/inference.md), or "svi", stochastic variational inference as in the paper. `partial_fit` is always
         stochastic.
+    init : where training begins: "lda" (memoized inference: sweeps of plain LDA from random draws; "svi" starts at
+        random), "random" (no such sweeps), or topics to begin with, which keep their numbers: weights of words
+        [n_topics, n_words], 0 or more, dense or sparse, or a fitted model over the same words. A topic without a
+        weight is one that nothing is known of.
     warm_sweeps, draw_sweeps : of memoized inference: most sweeps of plain LDA before the first sweep that counts
         (it ends where its predictions settle), and sweeps with draws before expected counts take over.
     engine : "auto", "cpu" (compiled, all cores) or "reference" (NumPy, slow).
@@ -119,6 +124,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         max_sweeps: int = 40,
         tol: float = 1e-3,
         evaluate_every: int = 1,
+        init: Any = "lda",
         warm_sweeps: int = 1000,
         draw_sweeps: int = 10,
         validation_fraction: float = 0.05,
@@ -153,6 +159,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.max_sweeps = max_sweeps
         self.tol = tol
         self.evaluate_every = evaluate_every
+        self.init = init
         self.warm_sweeps = warm_sweeps
         self.draw_sweeps = draw_sweeps
         self.validation_fraction = validation_fraction
@@ -372,7 +379,8 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if self.n_dims > self.n_topics:
             logger.warning("n_dims=%d is more than n_topics=%d can use", self.n_dims, self.n_topics)
         self._seed = random.seed_of(self.random_state)
-        self.state_ = svi.start(counts, self.n_topics, self.n_dims, self._priors(), self._seed)
+        given = self._given_topics(counts.shape[1])
+        self.state_ = svi.start(counts, self.n_topics, self.n_dims, self._priors(), self._seed, given)
         self.history_ = []
         self.n_sweeps_, self.converged_ = 0, False
         self._seen = Seen(0, 0, 0)
@@ -427,8 +435,14 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _learner(self, counts: sparse.csr_matrix, engine: Engine) -> Learner:
         if self.inference == "svi":
             return SviLearner(self.state_, counts, engine, self._svi(), self._seed)
-        settings = MemoizedSettings(self.batch_size, self.warm_sweeps, self.draw_sweeps, self.learn_beta)
-        return MemoizedLearner(counts, self.n_topics, self.n_dims, self._priors(), engine, settings, self._seed)
+        warm_sweeps = 0 if isinstance(self.init, str) and self.init == "random" else self.warm_sweeps
+        settings = MemoizedSettings(self.batch_size, warm_sweeps, self.draw_sweeps, self.learn_beta)
+        given = self._given_topics(counts.shape[1])
+        return MemoizedLearner(counts, self.n_topics, self.n_dims, self._priors(), engine, settings, self._seed, given)
+
+    def _given_topics(self, n_words: int) -> GivenTopics | None:
+        weights = given_weights(self.init, self.n_topics, n_words)
+        return None if weights is None else given_topics(weights)
 
     def _svi(self) -> SviSettings:
         return SviSettings(self.batch_size, self.step_offset, self.step_exponent, self.total_documents)

@@ -8,6 +8,7 @@ import reprlib
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from .corpus.text import TextPipeline
 from .engines.select import ENGINES
@@ -15,6 +16,7 @@ from .errors import InputError
 
 INFERENCES = ("memoized", "svi")
 LOCAL_SOLVERS = ("adagrad", "newton")
+STARTS = ("lda", "random")
 
 AT_LEAST = {
     "n_topics": 2,
@@ -59,9 +61,34 @@ def check_parameters(model: Any) -> None:
     for name, choices in CHOICES.items():
         must_be = " or ".join(map(repr, choices))
         _check(model, name, must_be, lambda x, known=choices: isinstance(x, str) and x in known)
+    must_be = "'lda', 'random', weights of words [n_topics, n_words] or a fitted TopicEmbeddingModel"
+    _check(model, "init", must_be, _is_start)
     _check(model, "random_state", "a whole number, a NumPy generator or None", _is_random_state)
     _check(model, "text_pipeline", "a TextPipeline or None", lambda x: isinstance(x, TextPipeline))
     _check(model, "vocabulary", "a list of words in the order of the columns", _is_list)
+
+
+def given_weights(init: Any, n_topics: int, n_words: int) -> sparse.csr_matrix | None:
+    """Weights of words in topics [k, v] that training is to begin with, checked; None where none are given."""
+    if isinstance(init, str):
+        return None
+    if _is_model(init):
+        if not hasattr(init, "state_"):
+            raise InputError("init is a model that is not fitted (a clone has learned nothing): pass its topic_word_")
+        init = init.state_.word_topic.T
+    try:
+        weights = sparse.csr_matrix(init if sparse.issparse(init) else np.atleast_2d(np.asarray(init)), dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"init is no matrix of numbers: {str(error).splitlines()[0]}") from error
+    if weights.shape[0] != n_topics:
+        raise InputError(f"init has {weights.shape[0]} topics but n_topics={n_topics}")
+    if weights.shape[1] != n_words:
+        raise InputError(f"init has weights of {weights.shape[1]} words but there are {n_words}")
+    entries = weights.tocoo()
+    if (is_bad := ~(np.isfinite(entries.data) & (entries.data >= 0))).any():
+        topic, word, value = next(zip(entries.row[is_bad], entries.col[is_bad], entries.data[is_bad], strict=True))
+        raise InputError(f"init[{topic}, {word}] = {value:g}: weights of words must be finite, 0 or more")
+    return weights
 
 
 def check_whole(name: str, value: Any, least: int | None = None) -> None:
@@ -90,6 +117,15 @@ def _is_number(value: Any) -> bool:
 
 def _is_random_state(value: Any) -> bool:
     return _is_whole(value) or isinstance(value, np.random.RandomState | np.random.Generator)
+
+
+def _is_start(value: Any) -> bool:
+    return value in STARTS if isinstance(value, str) else sparse.issparse(value) or _is_model(value) or _is_list(value)
+
+
+def _is_model(value: Any) -> bool:
+    """By what it has: the estimator itself imports this module."""
+    return hasattr(type(value), "topic_word_")
 
 
 def _is_list(value: Any) -> bool:

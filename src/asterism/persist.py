@@ -141,6 +141,8 @@ def _describe(model: Any) -> dict[str, Any]:
     parameters = model.get_params(deep=False)
     if not isinstance(parameters["random_state"], int | np.integer | None):
         parameters["random_state"] = model._seed
+    if not isinstance(parameters["init"], str):
+        parameters["init"] = "lda"  # topics to begin with have done their service
     if parameters["text_pipeline"] is not None:
         parameters["text_pipeline"] = parameters["text_pipeline"].get_params(deep=False)
     if parameters["vocabulary"] is not None:

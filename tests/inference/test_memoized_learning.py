@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
 from asterism import TopicEmbeddingModel, sample_corpus
@@ -134,3 +135,56 @@ def test_topics_count_every_token_in_the_end_those_of_heldout_documents_too(plan
     model = memoized(validation_fraction=0.1, warm_sweeps=5, max_sweeps=8).fit(planted.counts)
     assert model.history_[-1]["heldout_score"] is not None
     assert model.state_.topic_count.sum() == pytest.approx(planted.counts.sum(), rel=1e-3)
+
+
+# --- where it begins ----------------------------------------------------------------------------------------------
+
+
+def _cosines(model, planted):
+    """Of topic k's words with planted topic k's."""
+    learned = model.topic_word_.toarray()
+    learned /= np.maximum(np.linalg.norm(learned, axis=1, keepdims=True), 1e-12)
+    return np.sum(learned * planted.topic_word / np.linalg.norm(planted.topic_word, axis=1, keepdims=True), axis=1)
+
+
+@pytest.mark.parametrize("warm_sweeps", [0, 40])
+def test_given_topics_keep_their_numbers(planted, fitted, warm_sweeps):
+    assert _cosines(fitted, planted).min() < 0.5  # a random start finds them in another order
+    seeded = memoized(init=planted.topic_word, warm_sweeps=warm_sweeps, random_state=1).fit(planted.counts)
+    assert _cosines(seeded, planted).min() > 0.95
+
+
+def test_a_few_words_are_enough_and_unknown_topics_find_the_rest(planted):
+    """Three seed words for each of four topics; topics 4 and 5 are open."""
+    seeds = np.zeros_like(planted.topic_word)
+    for k in range(4):
+        seeds[k, np.argsort(-planted.topic_word[k])[:3]] = 1
+    model = memoized(init=sparse.csr_matrix(seeds), warm_sweeps=40).fit(planted.counts)
+    assert _cosines(model, planted)[:4].min() > 0.9
+    assert _matched(model, planted)[1].min() > 0.9
+
+
+def test_a_model_is_a_start_and_its_topics_keep_their_numbers(planted, fitted):
+    again = memoized(init=fitted, random_state=7).fit(planted.counts)
+    words = [model.topic_word_.toarray() for model in (again, fitted)]
+    likeness = np.corrcoef(*words)[:6, 6:]
+    np.testing.assert_array_equal(likeness.argmax(axis=1), np.arange(6))
+
+
+def test_a_random_start_sweeps_no_lda(planted):
+    same = [memoized(max_sweeps=2, **how).fit(planted.counts[:200]) for how in ({"init": "random"}, {"warm_sweeps": 0})]
+    np.testing.assert_array_equal(*(model.topic_embeddings_ for model in same))
+
+
+def test_stochastic_inference_begins_with_given_topics(planted):
+    settings = {"inference": "svi", "max_sweeps": 3, "batch_size": 128, "random_state": 0}
+    seeded = TopicEmbeddingModel(6, 3, init=planted.topic_word, **settings).fit(planted.counts)
+    assert _cosines(seeded, planted).min() > 0.9
+    assert _cosines(TopicEmbeddingModel(6, 3, **settings).fit(planted.counts), planted).min() < 0.7
+
+
+def test_a_model_with_a_given_start_is_saved_without_it(planted, tmp_path):
+    model = memoized(init=planted.topic_word, max_sweeps=2).fit(planted.counts[:100])
+    loaded = TopicEmbeddingModel.load(model.save(tmp_path / "model"))
+    assert loaded.init == "lda"
+    np.testing.assert_array_equal(loaded.transform(planted.counts[:9]), model.transform(planted.counts[:9]))

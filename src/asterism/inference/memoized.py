@@ -15,6 +15,7 @@ from scipy import sparse
 
 from ..engines.base import Engine
 from ..model import memoized, random
+from ..model.start import GivenTopics, draw_by_word
 from ..model.state import Batch, Floats, Ints, Priors, Topics, count_draws, draw_type
 from ..model.words import optimal_concentration
 from .warm_start import WarmStart, best_start, n_trials
@@ -46,14 +47,16 @@ class MemoizedLearner:
         engine: Engine,
         settings: MemoizedSettings,
         seed: int,
+        given: GivenTopics | None = None,
     ) -> None:
         self.engine, self.settings, self.seed, self.n_dims = engine, settings, seed, n_dims
+        self.given = given
         # Once shuffled, batches are slices, and so are what is remembered of them.
         order = random.permutation(counts.shape[0], seed, random.SHUFFLE)
         self.corpus = Batch.of(counts, order)
         enough = min(-(-len(self.corpus) // BATCHES_A_SWEEP), MOST_WEIGHTS // n_topics)
         self.batch_size = max(settings.batch_size, enough)
-        self.draws = self._random_draws(n_topics)
+        self.draws = self._first_draws(n_topics)
         self.averaged: sparse.csr_matrix | None = None
         self.n_batches = 0
         self.embedding: Floats = np.zeros((len(self.corpus), n_dims), dtype=np.float32)
@@ -65,14 +68,17 @@ class MemoizedLearner:
 
     def warm_up(self) -> Iterator[int]:
         """LDA sweeps, then embeddings from what was drawn."""
-        starts = (self._random_start(trial) for trial in range(n_trials(self.corpus, self.topics.n_topics)))
+        # One random start can be better than another; a given one is what it is.
+        is_random = self.given is None and self.settings.warm_sweeps > 0
+        trials = n_trials(self.corpus, self.topics.n_topics) if is_random else 1
+        starts = (self._start(trial) for trial in range(trials))
         best = yield from best_start(starts, self.settings.warm_sweeps)
         self.draws = best.draws
         self._start_embeddings(best.topics, best.document_topic())
 
-    def _random_start(self, trial: int) -> WarmStart:
+    def _start(self, trial: int) -> WarmStart:
         n_topics = self.topics.n_topics
-        draws = self.draws if trial == 0 else self._random_draws(n_topics, trial)
+        draws = self.draws if trial == 0 else self._first_draws(n_topics, trial)
         topics = replace(self.topics, word_topic=self._count(self.corpus, draws, n_topics))
         return WarmStart(self.corpus, draws, topics, self.engine, self.settings.learns_beta, self.seed)
 
@@ -180,13 +186,20 @@ class MemoizedLearner:
             last = min(first + self.batch_size, len(self.corpus))
             yield first, last, self.corpus[first:last]
 
-    def _random_draws(self, n_topics: int, trial: int = 0) -> Ints:
+    def _first_draws(self, n_topics: int, trial: int = 0) -> Ints:
+        """Any topic for any token, or by the words of the given topics."""
         draws: Ints = np.empty(self.corpus.token_offsets[-1], dtype=draw_type(n_topics))
         offsets = self.corpus.token_offsets[self.corpus.indptr]
-        streams = random.stream(self.seed, random.START, self.corpus.documents, trial)
-        for d in range(len(self.corpus)):
-            uniforms = random.uniforms(streams[d : d + 1], np.arange(offsets[d + 1] - offsets[d]))
-            draws[offsets[d] : offsets[d + 1]] = uniforms * n_topics
+        for first, last, batch in self._batches():
+            streams = random.stream(self.seed, random.START, batch.documents, trial)
+            begins = np.repeat(offsets[first:last], batch.lengths)
+            token = np.arange(offsets[first], offsets[last]) - begins  # of its document
+            uniforms = random.uniforms(np.repeat(streams, batch.lengths), token)
+            drawn = draws[offsets[first] : offsets[last]]
+            if self.given is None:
+                drawn[:] = uniforms * n_topics
+            else:
+                drawn[:] = draw_by_word(self.given, np.repeat(batch.words, batch.counts), uniforms)
         return draws
 
 

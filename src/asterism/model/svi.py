@@ -9,6 +9,7 @@ from scipy import sparse
 
 from . import random
 from .memoized import Relaxation, relax_document, relaxation
+from .start import GivenTopics, replace_known
 from .state import Floats, Ints, LocalSettings, Priors, Statistics, Topics
 from .topics import optimal_document_cov, optimal_embedding
 from .words import DrawTable
@@ -20,8 +21,10 @@ START_VARIANCE = 0.01
 NEWTON_ROUNDS = 10
 
 
-def start(counts: sparse.csr_matrix, n_topics: int, n_dims: int, priors: Priors, seed: int) -> Topics:
-    """Random embeddings; each topic starts with the words of its random share of the documents.
+def start(
+    counts: sparse.csr_matrix, n_topics: int, n_dims: int, priors: Priors, seed: int, given: GivenTopics | None = None
+) -> Topics:
+    """Random embeddings; each topic starts with the words of its random share of the documents, or with those given.
 
     A topic never draws a word it has not counted where exp(ψ(β)) is zero, so the start must give every topic
     a broad part of the vocabulary; a share of the corpus does, and stays sparse at any K.
@@ -31,6 +34,8 @@ def start(counts: sparse.csr_matrix, n_topics: int, n_dims: int, priors: Priors,
     embedding_cov = START_VARIANCE * np.eye(n_dims)
     document_cov = optimal_document_cov(embedding, embedding_cov, priors)
     word_topic = sparse.csr_matrix((_deal_documents(counts.shape[0], n_topics, seed) @ counts).T)
+    if given is not None:
+        word_topic = replace_known(word_topic, given)
     mean = np.zeros(n_topics)
     return Topics(embedding, embedding_cov, document_cov, mean, word_topic.astype(np.float64), priors)
 
