@@ -164,7 +164,7 @@ RENAMED = {
     "n_samples": "samples",
     "random_state": "seed",
 }
-NOT_FOR_THE_COMMAND_LINE = {"vocabulary", "text_pipeline", "verbose", "total_documents"}
+NOT_FOR_THE_COMMAND_LINE = {"vocabulary", "text_pipeline", "verbose", "total_documents", "warm_start"}
 
 
 def test_fit_takes_what_the_estimator_takes_with_the_same_defaults():

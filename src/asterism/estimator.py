@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,15 +24,15 @@ from .engines import Engine, select_engine
 from .errors import InputError
 from .evaluation.completion import Completion, completion_score, split_tokens
 from .inference.base import Learner
-from .inference.memoized import MemoizedLearner, MemoizedSettings
-from .inference.svi import Seen, SviLearner, SviSettings, consecutive_batches, learn_stream
+from .inference.memoized import MemoizedLearner, MemoizedSettings, unknown_topics
+from .inference.svi import NOTHING_SEEN, Seen, SviLearner, SviSettings, consecutive_batches, learn_stream
 from .model import random, similarity, svi
 from .model.start import GivenTopics, given_topics
 from .model.state import Batch, Documents, Floats, LocalSettings, Priors, Topics
 from .model.topics import weight_correlation
 from .parameters import check_parameters, check_whole, given_weights
 from .progress import progress_bar
-from .training import TrainingSettings, train
+from .training import SweepRecord, TrainingSettings, train
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +68,8 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         random), "random" (no such sweeps), or topics to begin with, which keep their numbers: weights of words
         [n_topics, n_words], 0 or more, dense or sparse, or a fitted model over the same words. A topic without a
         weight is one that nothing is known of.
+    warm_start : whether `fit` goes on from what the model has learned, with documents over the same words, instead of
+        beginning anew; `max_sweeps` are then further ones.
     warm_sweeps, draw_sweeps : of memoized inference: most sweeps of plain LDA before the first sweep that counts
         (it ends where its predictions settle), and sweeps with draws before expected counts take over.
     engine : "auto", "cpu" (compiled, all cores) or "reference" (NumPy, slow).
@@ -111,6 +113,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     state_: Topics
     history_: list[dict[str, Any]]
     text_pipeline_: TextPipeline | None
+    _seen: Seen  # where step sizes and random numbers go on
     _serving: dict[Any, tuple[Engine, Any]]  # engines with these topics, by settings
 
     def __init__(
@@ -125,6 +128,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         tol: float = 1e-3,
         evaluate_every: int = 1,
         init: Any = "lda",
+        warm_start: bool = False,
         warm_sweeps: int = 1000,
         draw_sweeps: int = 10,
         validation_fraction: float = 0.05,
@@ -160,6 +164,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.tol = tol
         self.evaluate_every = evaluate_every
         self.init = init
+        self.warm_start = warm_start
         self.warm_sweeps = warm_sweeps
         self.draw_sweeps = draw_sweeps
         self.validation_fraction = validation_fraction
@@ -189,20 +194,23 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     # --- learning -------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None) -> TopicEmbeddingModel:
-        """Learn topics from documents."""
+        """Learn topics from documents, anew unless `warm_start` says otherwise."""
         check_parameters(self)
         with self._unchanged_on_failure():
-            counts = self._first_counts(X)
-            self._begin(counts)
+            goes_on = self.warm_start and hasattr(self, "state_")
+            counts = self._more_counts(X) if goes_on else self._first_counts(X)
+            if not goes_on:
+                self._begin(counts)
             heldout, rows = self._hold_out(counts)
             with progress_bar(self.verbose) as report:
                 engine = self._engine()
-                learner = self._learner(counts[rows], engine)
+                learner = self._learner(counts[rows], engine, goes_on)
                 trained = train(learner, len(rows), heldout, engine, self._training(), report)
         self.state_ = trained.topics
-        self.history_ = [asdict(record) for record in trained.history]
-        self.n_sweeps_, self.converged_ = len(trained.history), trained.converged
-        self._seen = Seen(self.n_sweeps_, learner.n_batches, len(rows))
+        self.history_ = [*self.history_, *_renumbered(trained.history, self.history_)]
+        self.n_sweeps_, self.converged_ = len(self.history_), trained.converged
+        self._seen = Seen(self.n_sweeps_, learner.n_batches, max(self._seen.documents, len(rows)))
+        self._serving = {}
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> TopicEmbeddingModel:
@@ -345,6 +353,25 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             raise InputError(f"all {counts.shape[0]} documents are empty: there is nothing to learn from")
         return counts
 
+    def _more_counts(self, X: Any) -> sparse.csr_matrix:
+        """Training documents to go on with, over the model's vocabulary."""
+        for name, learned in (("n_topics", self.state_.n_topics), ("n_dims", self.state_.n_dims)):
+            if getattr(self, name) != learned:
+                raise InputError(
+                    f"warm_start goes on from {name}={learned}; {name}={getattr(self, name)} needs a new fit"
+                )
+        try:
+            counts = self._counts(X)
+        except InputError:
+            raise
+        except ValueError as error:  # of scikit-learn's checks
+            raise InputError(f"warm_start goes on over the same words: {str(error).splitlines()[0]}") from error
+        if not counts.nnz:
+            raise InputError(
+                f"none of the {counts.shape[0]} documents has a known word: there is nothing to learn from"
+            )
+        return counts
+
     def _counts(self, X: Any) -> sparse.csr_matrix:
         """Documents as counts over the model's vocabulary."""
         X = readable_twice(X)
@@ -383,7 +410,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.state_ = svi.start(counts, self.n_topics, self.n_dims, self._priors(), self._seed, given)
         self.history_ = []
         self.n_sweeps_, self.converged_ = 0, False
-        self._seen = Seen(0, 0, 0)
+        self._seen = NOTHING_SEEN
         self._serving = {}
 
     def _hold_out(self, counts: sparse.csr_matrix) -> tuple[Completion | None, NDArray[np.int64]]:
@@ -417,6 +444,10 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         beta = usual_beta if self.beta is None else self.beta
         return Priors(self.alpha, self.rho, self.tau, beta)
 
+    def _priors_in_force(self) -> Priors:
+        """As they are set now; what is learned stays as it was learned."""
+        return replace(self._priors(), beta=self.state_.priors.beta) if self.learn_beta else self._priors()
+
     def _local(self) -> LocalSettings:
         if self.inference == "memoized":
             everything = max(self.n_topics, getattr(self, "n_features_in_", 1))
@@ -432,13 +463,18 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             self.local_solver == "newton",
         )
 
-    def _learner(self, counts: sparse.csr_matrix, engine: Engine) -> Learner:
+    def _learner(self, counts: sparse.csr_matrix, engine: Engine, goes_on: bool) -> Learner:
+        topics = replace(self.state_, priors=self._priors_in_force()) if goes_on else self.state_
         if self.inference == "svi":
-            return SviLearner(self.state_, counts, engine, self._svi(), self._seed)
+            return SviLearner(topics, counts, engine, self._svi(), self._seed, self._seen)
+        if not goes_on:
+            topics = unknown_topics(self.n_topics, self.n_dims, counts.shape[1], self._priors())
         warm_sweeps = 0 if isinstance(self.init, str) and self.init == "random" else self.warm_sweeps
-        settings = MemoizedSettings(self.batch_size, warm_sweeps, self.draw_sweeps, self.learn_beta)
+        settings = MemoizedSettings(self.batch_size, warm_sweeps, self.draw_sweeps, self.learn_beta, goes_on)
         given = self._given_topics(counts.shape[1])
-        return MemoizedLearner(counts, self.n_topics, self.n_dims, self._priors(), engine, settings, self._seed, given)
+        learner = MemoizedLearner(counts, topics, engine, settings, self._seed, given)
+        learner.n_batches = self._seen.batches
+        return learner
 
     def _given_topics(self, n_words: int) -> GivenTopics | None:
         weights = given_weights(self.init, self.n_topics, n_words)
@@ -487,6 +523,13 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         tags.input_tags.string = True
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+
+def _renumbered(records: list[SweepRecord], history: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Records of further sweeps, their numbers and seconds counted on from the history so far."""
+    sweeps, seconds = (history[-1]["sweep"], history[-1]["seconds"]) if history else (0, 0.0)
+    further = (replace(record, sweep=sweeps + record.sweep, seconds=seconds + record.seconds) for record in records)
+    return [asdict(record) for record in further]
 
 
 def _largest_in_rows(values: Floats, n: int) -> sparse.csr_matrix:

@@ -33,6 +33,7 @@ class MemoizedSettings:
     warm_sweeps: int  # of plain LDA, before the first sweep that counts
     draw_sweeps: int  # with draws, before expectations take over
     learns_beta: bool
+    goes_on: bool = False  # from topics that are there, rather than from a start of its own
 
 
 class MemoizedLearner:
@@ -41,33 +42,30 @@ class MemoizedLearner:
     def __init__(
         self,
         counts: sparse.csr_matrix,
-        n_topics: int,
-        n_dims: int,
-        priors: Priors,
+        topics: Topics,
         engine: Engine,
         settings: MemoizedSettings,
         seed: int,
         given: GivenTopics | None = None,
     ) -> None:
-        self.engine, self.settings, self.seed, self.n_dims = engine, settings, seed, n_dims
-        self.given = given
+        self.engine, self.settings, self.seed, self.given = engine, settings, seed, given
         # Once shuffled, batches are slices, and so are what is remembered of them.
         order = random.permutation(counts.shape[0], seed, random.SHUFFLE)
         self.corpus = Batch.of(counts, order)
-        enough = min(-(-len(self.corpus) // BATCHES_A_SWEEP), MOST_WEIGHTS // n_topics)
+        enough = min(-(-len(self.corpus) // BATCHES_A_SWEEP), MOST_WEIGHTS // topics.n_topics)
         self.batch_size = max(settings.batch_size, enough)
-        self.draws = self._first_draws(n_topics)
+        self.draws: Ints = np.empty(0, dtype=draw_type(topics.n_topics))
         self.averaged: sparse.csr_matrix | None = None
         self.n_batches = 0
-        self.embedding: Floats = np.zeros((len(self.corpus), n_dims), dtype=np.float32)
-        word_topic = self._count(self.corpus, self.draws, n_topics)
-        nothing = np.zeros((n_dims, n_dims))
-        self.topics = Topics(
-            np.zeros((n_topics, n_dims)), nothing, np.eye(n_dims) / priors.rho, np.zeros(n_topics), word_topic, priors
-        )
+        self.embedding: Floats = np.zeros((len(self.corpus), topics.n_dims), dtype=np.float32)
+        # U is a point estimate here, whoever learned these topics.
+        self.topics = replace(topics, embedding_cov=np.zeros_like(topics.embedding_cov))
 
     def warm_up(self) -> Iterator[int]:
-        """LDA sweeps, then embeddings from what was drawn."""
+        """LDA sweeps, then embeddings from what was drawn; or embeddings under the topics that are there."""
+        if self.settings.goes_on:
+            yield from self._infer_embeddings()
+            return
         # One random start can be better than another; a given one is what it is.
         is_random = self.given is None and self.settings.warm_sweeps > 0
         trials = n_trials(self.corpus, self.topics.n_topics) if is_random else 1
@@ -76,14 +74,21 @@ class MemoizedLearner:
         self.draws = best.draws
         self._start_embeddings(best.topics, best.document_topic())
 
+    def _infer_embeddings(self) -> Iterator[int]:
+        self.topics = replace(self.topics, word_topic=_with_every_pair(self.topics.word_topic))
+        prepared = self.engine.prepare(self.topics)
+        for first, last, batch in self._batches():
+            self.embedding[first:last] = self.engine.infer(prepared, batch).embedding
+            yield len(batch)
+
     def _start(self, trial: int) -> WarmStart:
         n_topics = self.topics.n_topics
-        draws = self.draws if trial == 0 else self._first_draws(n_topics, trial)
+        draws = self._first_draws(n_topics, trial)
         topics = replace(self.topics, word_topic=self._count(self.corpus, draws, n_topics))
         return WarmStart(self.corpus, draws, topics, self.engine, self.settings.learns_beta, self.seed)
 
     def sweep(self, sweep: int) -> Iterator[int]:
-        if sweep < self.settings.draw_sweeps:
+        if sweep < self._draw_sweeps:
             yield from self._draw_sweep(sweep)
         else:
             yield from self._soft_sweep(sweep)
@@ -92,14 +97,19 @@ class MemoizedLearner:
 
     def is_done(self, sweep: int, has_settled: bool) -> bool:
         """Only soft sweeps can settle: draws keep moving."""
-        return has_settled and sweep > self.settings.draw_sweeps
+        return has_settled and sweep > self._draw_sweeps
+
+    @property
+    def _draw_sweeps(self) -> int:
+        """Topics that are there have expected counts already."""
+        return 0 if self.settings.goes_on else self.settings.draw_sweeps
 
     def finish(self, best: Topics, heldout: sparse.csr_matrix | None) -> Topics:
         """Held-out documents have done their service: the topics learn their words, too."""
         if heldout is None:
             return best
         prepared, batch = self.engine.prepare(best), Batch.of(heldout)
-        embedding = np.zeros((len(batch), self.n_dims), dtype=np.float32)
+        embedding = np.zeros((len(batch), best.n_dims), dtype=np.float32)
         expected = self.engine.relax(prepared, batch, None, embedding, self.seed, 0).expected
         word_topic = best.word_topic.copy()
         word_topic.data = word_topic.data + np.asarray(expected) / memoized.COUNT_UNIT
@@ -157,7 +167,7 @@ class MemoizedLearner:
 
     def _start_embeddings(self, topics: Topics, document_topic: sparse.csr_matrix) -> None:
         embedding, mean, gamma = memoized.start_from_draws(
-            document_topic, self.n_dims, START_SMOOTHING, topics.priors, self.seed
+            document_topic, topics.n_dims, START_SMOOTHING, topics.priors, self.seed
         )
         self.topics = replace(topics, embedding=embedding, mean=mean)
         self.embedding[:] = gamma
@@ -186,7 +196,7 @@ class MemoizedLearner:
             last = min(first + self.batch_size, len(self.corpus))
             yield first, last, self.corpus[first:last]
 
-    def _first_draws(self, n_topics: int, trial: int = 0) -> Ints:
+    def _first_draws(self, n_topics: int, trial: int) -> Ints:
         """Any topic for any token, or by the words of the given topics."""
         draws: Ints = np.empty(self.corpus.token_offsets[-1], dtype=draw_type(n_topics))
         offsets = self.corpus.token_offsets[self.corpus.indptr]
@@ -201,6 +211,13 @@ class MemoizedLearner:
             else:
                 drawn[:] = draw_by_word(self.given, np.repeat(batch.words, batch.counts), uniforms)
         return draws
+
+
+def unknown_topics(n_topics: int, n_dims: int, n_words: int, priors: Priors) -> Topics:
+    """Topics before anything was drawn."""
+    nothing = sparse.csr_matrix((n_words, n_topics), dtype=np.float64)
+    cov = np.eye(n_dims) / priors.rho
+    return Topics(np.zeros((n_topics, n_dims)), 0 * cov, cov, np.zeros(n_topics), nothing, priors)
 
 
 def _with_every_pair(word_topic: sparse.csr_matrix) -> sparse.csr_matrix:

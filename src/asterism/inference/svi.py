@@ -30,15 +30,24 @@ class Seen(NamedTuple):
     documents: int
 
 
+NOTHING_SEEN = Seen(0, 0, 0)
+
+
 class SviLearner:
     """Algorithm 2 of the paper over a corpus, again and again."""
 
     def __init__(
-        self, topics: Topics, counts: sparse.csr_matrix, engine: Engine, settings: SviSettings, seed: int
+        self,
+        topics: Topics,
+        counts: sparse.csr_matrix,
+        engine: Engine,
+        settings: SviSettings,
+        seed: int,
+        seen: Seen = NOTHING_SEEN,
     ) -> None:
         self.topics, self.counts, self.engine = topics, counts, engine
         self.settings, self.seed = settings, seed
-        self.n_batches = self.n_steps = 0
+        self.first_sweep, self.n_batches, self.n_steps = seen.sweeps, seen.batches, 0
 
     def warm_up(self) -> Iterator[int]:
         """None is needed: the first step has size 1."""
@@ -46,6 +55,7 @@ class SviLearner:
 
     def sweep(self, sweep: int) -> Iterator[int]:
         self.n_steps = 0
+        sweep += self.first_sweep  # random numbers go on, and step sizes
         n_documents = self.counts.shape[0]
         for batch in shuffled_batches(self.counts, self.settings.batch_size, self.seed, sweep):
             self.topics, steps = learn_batch(
