@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 from asterism import TextPipeline
+from asterism.model import joint
 
 
 def bits(model):
@@ -223,6 +224,26 @@ def test_a_documents_vector_is_its_own(model, counts):
     many = sparse.vstack([counts] * 5).tocsr()  # more than one of the batches that are worked on at a time
     np.testing.assert_array_equal(model.transform(many), np.vstack([together] * 5))
     np.testing.assert_array_equal(model.topic_proportions(many), np.vstack([model.topic_proportions(counts)] * 5))
+
+
+@pytest.mark.parametrize("inference", ["svi", "memoized"])
+def test_covariances_of_documents(make, counts, inference):
+    """Each document's own; more words shrink them; without words they are the prior's."""
+    model = make(inference=inference, warm_sweeps=5).fit(counts)
+    vectors, covs = model.transform(counts, return_cov=True)
+    np.testing.assert_array_equal(vectors, model.transform(counts))
+    assert covs.shape == (120, 3, 3)
+    assert covs.dtype == np.float32
+    np.testing.assert_array_equal(model.transform(counts[7], return_cov=True)[1][0], covs[7])
+    np.testing.assert_allclose(covs, covs.transpose(0, 2, 1), rtol=1e-4, atol=1e-6)
+    assert np.linalg.eigvalsh(covs).min() > 0
+    longer = model.transform(10 * counts, return_cov=True)[1]
+    sizes = [np.trace(cov, axis1=1, axis2=2).mean() for cov in (longer, covs)]
+    assert sizes[0] < 0.95 * sizes[1]  # the spread 1/τ of single weights stays
+    prior = np.linalg.inv(joint.embedding_precision(model.state_))
+    nothing = model.transform(sparse.csr_matrix((2, 60), dtype=int), return_cov=True)[1]
+    np.testing.assert_allclose(nothing, [prior, prior], rtol=1e-5, atol=1e-7)
+    assert np.linalg.eigvalsh(prior - covs).min() > -1e-5
 
 
 # --- what must and must not matter ------------------------------------------------------------------------------

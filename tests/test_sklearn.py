@@ -76,6 +76,14 @@ def test_set_output_gives_a_data_frame(make, counts):
     np.testing.assert_array_equal(vectors.to_numpy(), plain.transform(frame))
 
 
+def test_covariances_stay_arrays_beside_a_data_frame(make, counts):
+    pytest.importorskip("pandas")
+    model = make().set_output(transform="pandas").fit(counts)
+    vectors, covs = model.transform(counts, return_cov=True)
+    assert list(vectors.columns) == list(model.get_feature_names_out())
+    assert covs.shape == (counts.shape[0], 3, 3)
+
+
 def test_feature_names_out_name_the_dimensions(model):
     names = model.get_feature_names_out()
     assert list(names) == ["topicembeddingmodel0", "topicembeddingmodel1", "topicembeddingmodel2"]

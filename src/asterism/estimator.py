@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -235,18 +235,31 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     # --- documents --------------------------------------------------------------------------------------------
 
-    def transform(self, X: Any) -> NDArray[np.float32]:
+    @overload
+    def transform(self, X: Any, return_cov: Literal[False] = False) -> NDArray[np.float32]: ...
+
+    @overload
+    def transform(self, X: Any, return_cov: Literal[True]) -> tuple[NDArray[np.float32], NDArray[np.float32]]: ...
+
+    def transform(self, X: Any, return_cov: bool = False) -> Any:
         """Document embeddings [n_documents, n_dims].
 
         Row i is document i. A document's vector does not depend on the others, and is the prior mean, zero,
         where the document is empty or has no known word.
+
+        With `return_cov`, embeddings and their posterior covariances [n_documents, n_dims, n_dims]: how sure each
+        vector is. They shrink with a document's words, and are the prior's where there are none.
         """
         check_is_fitted(self)
         counts = self._counts(X)
-        result = np.empty((counts.shape[0], self.state_.n_dims), dtype=np.float32)
-        for rows, documents in self._inferred(counts):
+        shape = counts.shape[0], self.state_.n_dims
+        result = np.empty(shape, dtype=np.float32)
+        covs = np.empty((*shape, shape[1]) if return_cov else 0, dtype=np.float32)
+        for rows, documents in self._inferred(counts, return_cov):
             result[rows] = documents.embedding
-        return result
+            if return_cov:
+                covs[rows] = documents.cov
+        return (result, covs) if return_cov else result
 
     def search_vectors(self, X: Any) -> NDArray[np.float32]:
         """Vectors for retrieval [n_documents, n_dims]: the larger their inner product, the more alike two documents.
@@ -422,11 +435,11 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             return None, np.arange(counts.shape[0])
         return halves, np.sort(order[n:])
 
-    def _inferred(self, counts: sparse.csr_matrix) -> Iterator[tuple[slice, Documents]]:
+    def _inferred(self, counts: sparse.csr_matrix, with_cov: bool = False) -> Iterator[tuple[slice, Documents]]:
         engine, prepared = self._engine_and_topics()
         for first in range(0, counts.shape[0], DOCUMENTS_A_BATCH):
             rows = slice(first, min(first + DOCUMENTS_A_BATCH, counts.shape[0]))
-            yield rows, engine.infer(prepared, Batch.of(counts[rows]))
+            yield rows, engine.infer(prepared, Batch.of(counts[rows]), with_cov)
 
     def _engine_and_topics(self) -> tuple[Engine, Any]:
         """The engine and the topics in its form, kept from call to call: preparing costs more than a document."""

@@ -11,7 +11,7 @@ from asterism.engines.cpu import CpuEngine
 from asterism.engines.reference import ReferenceEngine
 from asterism.errors import InputError
 from asterism.evaluation.completion import split_tokens
-from asterism.model import svi, words
+from asterism.model import joint, svi, words
 from asterism.model.lda import WordWeights
 from asterism.model.memoized import COUNT_UNIT
 from asterism.model.state import Batch, LocalSettings, Priors, count_draws
@@ -103,6 +103,37 @@ def test_inferred_documents_equal_the_references(name):
     actual = engine.infer(engine.prepare(topics), Batch.of(counts))
     np.testing.assert_allclose(actual.embedding, expected.embedding, atol=TOLERANCE[name])
     np.testing.assert_allclose(actual.weights, expected.weights, atol=TOLERANCE[name])
+
+
+@pytest.mark.parametrize("embedding_cov", [0.0, 0.02])
+def test_covariances_invert_the_hessian_with_weights_eliminated(name, embedding_cov):
+    """The γ block of the inverse of the joint Hessian of F in (γ, ξ), by finite differences."""
+    counts, topics, settings = make(5)
+    topics = replace(topics, mean=np.linspace(-1, 1, 7), embedding_cov=embedding_cov * np.eye(3))
+    engine = ENGINES[name](settings)
+    documents = engine.infer(engine.prepare(topics), Batch.of(counts), with_cov=True)
+    lengths = np.asarray(counts.sum(axis=1)).ravel()
+    step = 1e-3 * np.eye(10)
+    for embedding, weights, n_tokens, cov in zip(*documents.arrays(), lengths, documents.cov, strict=True):
+        topic_counts = np.full(7, n_tokens / 7)  # F is linear in them but for their sum
+        x = np.concatenate([embedding, weights]).astype(np.float64)
+
+        def f(x, topic_counts=topic_counts):
+            return joint.objective(x[:3], x[3:], topic_counts, topics)
+
+        hessian = [[(f(x + a + b) - f(x + a - b) - f(x - a + b) + f(x - a - b)) / 4e-6 for b in step] for a in step]
+        np.testing.assert_allclose(cov, np.linalg.inv(-np.array(hessian))[:3, :3], rtol=1e-3, atol=1e-4)
+
+
+def test_covariances_equal_the_references_and_are_not_there_unasked(name):
+    counts, topics, settings = make(40)
+    reference, engine = ReferenceEngine(settings), ENGINES[name](settings)
+    expected = reference.infer(reference.prepare(topics), Batch.of(counts), with_cov=True)
+    actual = engine.infer(engine.prepare(topics), Batch.of(counts), with_cov=True)
+    np.testing.assert_allclose(actual.cov, expected.cov, atol=TOLERANCE[name])
+    plain = engine.infer(engine.prepare(topics), Batch.of(counts))
+    assert plain.cov is None
+    np.testing.assert_array_equal(plain.embedding, actual.embedding)
 
 
 def test_likelihood_equals_the_references(name):

@@ -30,8 +30,9 @@ class Engine(Protocol):
         """Go on with documents from their last draws and embeddings (which are overwritten): what memoized
         inference learns from a batch. Without draws, expected counts take their place."""
 
-    def infer(self, prepared: Any, batch: Batch) -> Documents:
-        """Embeddings and topic weights under fixed topics; nothing random, each document on its own."""
+    def infer(self, prepared: Any, batch: Batch, with_cov: bool = False) -> Documents:
+        """Embeddings and topic weights under fixed topics, and covariances of embeddings if they are asked for; nothing
+        random, each document on its own."""
 
     def log_likelihood(self, prepared: Any, weights: Floats, batch: Batch) -> Floats:
         """Σ_n log Σ_k softmax(ξ_d)_k E[φ_k,w_n] of each document [d]."""

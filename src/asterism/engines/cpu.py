@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from threadpoolctl import ThreadpoolController
 
 from ..model import random, svi, words
 from ..model.document import INFER_ROUNDS, INFER_TOL
-from ..model.joint import embedding_precision
+from ..model.joint import embedding_precision, posterior_cov
 from ..model.lda import WordWeights
 from ..model.memoized import Moments, Relaxation, Relaxed, couple, relaxation
 from ..model.state import Batch, Documents, Floats, Ints, LocalSettings, Statistics, Topics, count_draws, draw_type
@@ -181,13 +182,25 @@ class CpuEngine:
         self._over_blocks(len(batch), size, chunk)
         return np.asarray(sums.sum(axis=0))
 
-    def infer(self, prepared: CpuTopics, batch: Batch) -> Documents:
+    def infer(self, prepared: CpuTopics, batch: Batch, with_cov: bool = False) -> Documents:
         documents = self._empty_documents(prepared.topics, batch)
         documents.embedding[:] = 0
         settings = Relaxation(self.settings.topics_per_document, n_steps=1, n_rounds=INFER_ROUNDS)
         streams = random.stream(0, batch.documents)  # not used without draws
         self._relax(prepared, batch, settings, INFER_TOL, streams, NO_DRAWS, *documents.arrays(), *self._no_room())
-        return documents
+        return replace(documents, cov=self._covs(prepared.topics, batch, documents.weights)) if with_cov else documents
+
+    def _covs(self, topics: Topics, batch: Batch, weights: Floats) -> Floats:
+        """joint.posterior_cov of each document: the solver's own H may be some steps old and lacks light topics."""
+        result = np.empty((len(batch), topics.n_dims, topics.n_dims))
+
+        def block(first: int, last: int) -> None:
+            for d in range(first, last):
+                result[d] = posterior_cov(weights[d].astype(np.float64), int(batch.lengths[d]), topics)
+
+        with self._blas.limit(limits=1, user_api="blas"):
+            self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, block)
+        return result
 
     def _no_room(self) -> tuple[Floats, Floats]:
         """In place of shrinkages and covariances, where they are not asked for."""

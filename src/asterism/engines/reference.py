@@ -8,6 +8,7 @@ import numpy as np
 
 from ..model import memoized, random, svi, words
 from ..model.document import infer_document, sample_document
+from ..model.joint import posterior_cov
 from ..model.lda import WordWeights, draw_document
 from ..model.state import Batch, Documents, Floats, Ints, LocalSettings, Statistics, Topics, count_draws
 
@@ -90,7 +91,7 @@ class ReferenceEngine:
         moments = memoized.moments(weights, embedding, shrinkage, cov_sum, topics)
         return memoized.Relaxed(moments, expected if draws is None else None)
 
-    def infer(self, prepared: ReferenceTopics, batch: Batch) -> Documents:
+    def infer(self, prepared: ReferenceTopics, batch: Batch, with_cov: bool = False) -> Documents:
         topics, table = prepared
         embedding = np.zeros((len(batch), topics.n_dims))
         weights = np.zeros((len(batch), topics.n_topics))
@@ -99,7 +100,10 @@ class ReferenceEngine:
             embedding[d], weights[d] = infer_document(
                 topics, table, batch.words[entries], batch.counts[entries], self.settings.topics_per_document
             )
-        return Documents(embedding, weights)
+        if not with_cov:
+            return Documents(embedding, weights)
+        covs = [posterior_cov(*document, topics) for document in zip(weights, batch.lengths, strict=True)]
+        return Documents(embedding, weights, np.array(covs))
 
     def log_likelihood(self, prepared: ReferenceTopics, weights: Floats, batch: Batch) -> Floats:
         result = np.zeros(len(batch))

@@ -55,6 +55,21 @@ def objective(embedding: Floats, weights: Floats, topic_counts: Floats, topics: 
     return float(likelihood - prior)
 
 
+def curvature(theta: Floats, n_tokens: float, topics: Topics) -> Floats:
+    """H [m, m] where topics have shares θ."""
+    tau, U = topics.priors.tau, topics.embedding
+    inverse_diagonal = 1 / (tau + n_tokens * theta)
+    c = 1 - n_tokens * np.sum(theta**2 * inverse_diagonal)
+    b = U.T @ (tau * np.sqrt(n_tokens) * theta * inverse_diagonal)
+    h = tau * n_tokens * theta * inverse_diagonal
+    return np.asarray(embedding_precision(topics) + U.T @ (h[:, None] * U) - np.outer(b, b) / c)
+
+
+def posterior_cov(weights: Floats, n_tokens: int, topics: Topics) -> Floats:
+    """Covariance H^-1 of the embedding of a document whose weights are at their solution [m, m]."""
+    return np.linalg.inv(curvature(special.softmax(weights), n_tokens, topics))
+
+
 def renews_curvature(step: int) -> bool:
     """Whether a step, counted from 0, computes H anew: it changes ever less on the way, and is the costly part."""
     return (step + 1) & step == 0
@@ -76,10 +91,7 @@ def joint_step(
 
     weight_gradient = -tau * residual + topic_counts - n_tokens * theta
     embedding_gradient = -P @ embedding + tau * U.T @ residual
-    b = U.T @ (tau * np.sqrt(n_tokens) * theta * inverse_diagonal)
-    H = precision
-    if H is None:
-        H = P + U.T @ ((tau * n_tokens * theta * inverse_diagonal)[:, None] * U) - np.outer(b, b) / c
+    H = curvature(theta, n_tokens, topics) if precision is None else precision
     d_embedding = np.linalg.solve(H, embedding_gradient + tau * U.T @ apply_inverse_b(weight_gradient))
     d_weights = apply_inverse_b(weight_gradient + tau * U @ d_embedding)
 

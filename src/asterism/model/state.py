@@ -153,6 +153,7 @@ class Documents:
 
     embedding: Floats  # γ [d, m]
     weights: Floats  # ξ [d, k]
+    cov: Floats | None = None  # H^-1 [d, m, m], where it was asked for
 
     def arrays(self) -> tuple[Floats, Floats]:
         return self.embedding, self.weights
