@@ -198,13 +198,14 @@ def test_every_option_arrives_at_the_model(sources, tmp_path):
         "non_integer": "round", "language": "german", "min_df": "2", "max_df": "0.75", "max_words": 12,
     }  # fmt: skip
     options = [part for name, value in given.items() for part in (f"--{name.replace('_', '-')}", value)]
-    flags = ["--no-stem", "--no-stop-words", "-q"]
+    flags = ["--no-stem", "--no-stop-words", "-q", "--learn-alpha", "--learn-tau"]
     done("fit", sources / "texts.txt", "-k", 4, "-o", tmp_path / "model", *options, *flags)
     model = TopicEmbeddingModel.load(tmp_path / "model")
     back = {renamed: name for name, renamed in RENAMED.items()}
     for name in {*given} - {"language", "min_df", "max_df", "max_words"}:
         assert getattr(model, back.get(name, name)) == given[name], name
     assert model.n_topics == 4
+    assert (model.learn_alpha, model.learn_tau, model.learn_beta) == (True, True, False)
     pipeline = model.text_pipeline.get_params()
     assert pipeline == {
         "language": "german",

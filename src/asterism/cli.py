@@ -139,7 +139,9 @@ def fit(
     beta: Annotated[
         float | None, _option("Dirichlet prior of words; 0.01 by default.", panel=PRIORS, show_default=False)
     ] = None,
-    learn_beta: Annotated[bool, _flag("Learn it from there on.", panel=PRIORS)] = False,
+    learn_alpha: Annotated[bool, _flag("Learn alpha from there on.", panel=PRIORS)] = False,
+    learn_tau: Annotated[bool, _flag("Learn tau from there on.", panel=PRIORS)] = False,
+    learn_beta: Annotated[bool, _flag("Learn beta from there on.", panel=PRIORS)] = False,
     topics_per_document: Annotated[int, _option("A document's heaviest topics, the paper's K_s.", panel=SPARSITY)] = 50,
     words_per_topic: Annotated[int, _option("A topic's most frequent words, V_s.", panel=SPARSITY)] = 100,
     topics_per_word: Annotated[int, _option("A word's most frequent topics, s.", panel=SPARSITY)] = 10,
@@ -184,6 +186,8 @@ def fit(
         rho=rho,
         tau=tau,
         beta=beta,
+        learn_alpha=learn_alpha,
+        learn_tau=learn_tau,
         learn_beta=learn_beta,
         topics_per_document=topics_per_document,
         words_per_topic=words_per_topic,

@@ -82,7 +82,8 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     batch_size : documents a minibatch; memoized inference takes more where they are few for the corpus.
     alpha, rho, tau, beta : the model's priors (docs/notation.md); beta=None is 0.01, or for "svi" the paper's
         1/n_topics.
-    learn_beta : whether memoized inference learns beta from there on.
+    learn_alpha, learn_tau, learn_beta : whether memoized inference learns them from there on; `state_.priors` holds
+        what they become.
     topics_per_document, words_per_topic, topics_per_word : the paper's K_s, V_s and s, which bound the
         candidate topics of a token; memoized inference uses K_s alone.
     local_solver : of stochastic inference: "adagrad" finds a document's topic weights as in the paper, "newton" solves
@@ -137,6 +138,8 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         rho: float = 0.1,
         tau: float = 1.0,
         beta: float | None = None,
+        learn_alpha: bool = False,
+        learn_tau: bool = False,
         learn_beta: bool = False,
         topics_per_document: int = 50,
         words_per_topic: int = 100,
@@ -173,6 +176,8 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.rho = rho
         self.tau = tau
         self.beta = beta
+        self.learn_alpha = learn_alpha
+        self.learn_tau = learn_tau
         self.learn_beta = learn_beta
         self.topics_per_document = topics_per_document
         self.words_per_topic = words_per_topic
@@ -459,7 +464,11 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def _priors_in_force(self) -> Priors:
         """As they are set now; what is learned stays as it was learned."""
-        return replace(self._priors(), beta=self.state_.priors.beta) if self.learn_beta else self._priors()
+        return replace(self._priors(), **{name: getattr(self.state_.priors, name) for name in self._learned()})
+
+    def _learned(self) -> frozenset[str]:
+        """Names of the priors that are learned."""
+        return frozenset(name for name in ("alpha", "tau", "beta") if getattr(self, f"learn_{name}"))
 
     def _local(self) -> LocalSettings:
         if self.inference == "memoized":
@@ -483,7 +492,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if not goes_on:
             topics = unknown_topics(self.n_topics, self.n_dims, counts.shape[1], self._priors())
         warm_sweeps = 0 if isinstance(self.init, str) and self.init == "random" else self.warm_sweeps
-        settings = MemoizedSettings(self.batch_size, warm_sweeps, self.draw_sweeps, self.learn_beta, goes_on)
+        settings = MemoizedSettings(self.batch_size, warm_sweeps, self.draw_sweeps, self._learned(), goes_on)
         given = self._given_topics(counts.shape[1])
         learner = MemoizedLearner(counts, topics, engine, settings, self._seed, given)
         learner.n_batches = self._seen.batches

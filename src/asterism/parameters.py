@@ -37,7 +37,7 @@ AT_LEAST = {
 POSITIVE = ("alpha", "rho", "tau", "beta", "local_rate")
 NOT_NEGATIVE = ("tol", "local_tol", "step_exponent")
 OPTIONAL = ("n_threads", "total_documents", "beta", "random_state", "text_pipeline", "vocabulary")
-FLAGS = ("learn_beta", "warm_start", "verbose")
+FLAGS = ("learn_alpha", "learn_tau", "learn_beta", "warm_start", "verbose")
 CHOICES = {
     "inference": INFERENCES,
     "engine": ENGINES,

@@ -219,6 +219,7 @@ def test_number_of_threads_changes_no_bit_of_memoized_inference(n_threads):
         one, many = (relaxed(CpuEngine(settings, n), counts, topics, soft) for n in (1, n_threads))
         np.testing.assert_array_equal(one[0].moments.weight_embedding, many[0].moments.weight_embedding)
         np.testing.assert_array_equal(one[0].moments.embedding_outer, many[0].moments.embedding_outer)
+        np.testing.assert_array_equal(one[0].moments.weight_square, many[0].moments.weight_square)
         np.testing.assert_array_equal(one[1], many[1])
         np.testing.assert_array_equal(one[2], many[2])
         if soft:
@@ -301,7 +302,7 @@ def test_relaxed_documents_equal_the_references(name, soft, n_documents, n_topic
     # H leaves out topics of negligible curvature: a little more than rounding.
     tolerance = {"reference": 1e-12, "cpu-float64": 2e-3, "cpu-float32": 1e-2}[name]
     np.testing.assert_allclose(embedding, expected_embedding, atol=tolerance)
-    for part in ("weight_embedding", "embedding_outer"):
+    for part in ("weight_embedding", "embedding_outer", "weight_square"):
         ours, theirs = getattr(actual.moments, part), getattr(expected.moments, part)
         np.testing.assert_allclose(ours, theirs, atol=tolerance * max(1, np.abs(theirs).max()))
     assert np.mean(draws != expected_draws) < 0.01

@@ -83,6 +83,31 @@ def test_beta_is_learned_unless_it_is_given(planted):
     assert learned != pytest.approx(1 / 6)
 
 
+@pytest.mark.parametrize("tau", [0.4, 4.0])
+def test_tau_of_the_documents_is_found_from_one(tau):
+    """Long documents tell how far weights scatter around what embeddings predict; by a factor of two, either way."""
+    documents = sample_corpus(400, 8, 200, 2, mean_length=400, tau=tau, seed=1).counts
+    model = memoized(8, 2, learn_tau=True, warm_sweeps=40, max_sweeps=20, tol=0).fit(documents)
+    assert tau / 2 < model.state_.priors.tau < tau * 2
+    assert (model.state_.priors.tau > 1) == (tau > 1)
+    assert model.tau == 1.0  # the setting stays
+    assert (model.state_.priors.alpha, model.state_.priors.rho) == (0.1, 0.1)
+
+
+def test_learned_priors_are_kept_and_gone_on_from(planted, tmp_path):
+    model = memoized(learn_tau=True, learn_alpha=True, max_sweeps=8).fit(planted.counts[:300])
+    learned = model.state_.priors
+    assert learned.tau != 1.0
+    assert learned.alpha == pytest.approx(1 / np.mean(model.topic_embeddings_**2))
+    loaded = TopicEmbeddingModel.load(model.save(tmp_path / "model"))
+    assert loaded.state_.priors == learned
+    loaded.set_params(warm_start=True, max_sweeps=1).fit(planted.counts[:300])
+    assert loaded.state_.priors.tau == pytest.approx(learned.tau, rel=0.3)
+    assert loaded.state_.priors != learned
+    loaded.set_params(learn_tau=False, tau=1.5).fit(planted.counts[:300])
+    assert loaded.state_.priors.tau == 1.5
+
+
 def test_save_and_load_and_going_on_with_a_stream(fitted, planted, tmp_path):
     fitted.save(tmp_path / "model")
     loaded = TopicEmbeddingModel.load(tmp_path / "model")

@@ -18,19 +18,20 @@ def topics(world):
 def _moments(topics, rng, n=400):
     embedding = rng.normal(size=(n, 3)) @ np.diag([2.0, 1, 0.5]) + [1.0, 0, -1]
     weights = topics.mean + embedding @ topics.embedding.T + 0.1 * rng.normal(size=(n, 6))
-    return memoized.moments(weights, embedding, np.zeros(6), np.zeros((3, 3)), topics), embedding
+    return memoized.moments(weights, embedding, np.zeros((2, 6)), np.zeros((3, 3)), topics), embedding
 
 
 def test_moments_add(topics):
     rng = np.random.default_rng(0)
     weights, embedding = rng.normal(size=(30, 6)), rng.normal(size=(30, 3))
-    nothing = np.zeros(6), np.zeros((3, 3))
+    nothing = np.zeros((2, 6)), np.zeros((3, 3))
     whole = memoized.moments(weights, embedding, *nothing, topics)
     parts = memoized.moments(weights[:11], embedding[:11], *nothing, topics) + memoized.moments(
         weights[11:], embedding[11:], *nothing, topics
     )
     np.testing.assert_allclose(whole.weight_embedding, parts.weight_embedding)
     np.testing.assert_allclose(whole.embedding_outer, parts.embedding_outer)
+    np.testing.assert_allclose(whole.weight_square, parts.weight_square)
 
 
 def test_update_keeps_what_every_document_predicts_and_standardises_its_embedding(topics):
@@ -50,11 +51,46 @@ def test_uncertain_embeddings_do_not_shrink_the_topics(topics):
     embedding = rng.normal(size=(500, 3))
     weights = topics.mean + embedding @ topics.embedding.T
     cov_sum = 500 * 0.5 * np.eye(3)
-    coupled = memoized.moments(weights, embedding, np.full(6, 500.0), cov_sum, topics)
-    mean_field = memoized.moments(weights, embedding, np.zeros(6), cov_sum, topics)
+    coupled = memoized.moments(weights, embedding, np.full((2, 6), 500.0), cov_sum, topics)
+    mean_field = memoized.moments(weights, embedding, np.zeros((2, 6)), cov_sum, topics)
     regression = [np.linalg.solve(m.embedding_outer, m.weight_embedding.T).T[:, :3] for m in (coupled, mean_field)]
     np.testing.assert_allclose(regression[0], topics.embedding, rtol=1e-6)
     assert np.linalg.norm(regression[1]) < 0.8 * np.linalg.norm(topics.embedding)
+
+
+def test_what_the_regression_leaves_is_the_residual_with_its_uncertainty(topics):
+    """At (U, m) themselves E[(η - m - u'a)²] = r² + s/τ + (1 - s)² u'H^-1 u, document by document."""
+    rng = np.random.default_rng(4)
+    weights, embedding, shrinkage = rng.normal(size=(30, 6)), rng.normal(size=(30, 3)), rng.uniform(size=(30, 6))
+    cov = np.cov(rng.normal(size=(3, 9)))
+    sums = np.array([shrinkage.sum(axis=0), np.sum(shrinkage**2, axis=0)])
+    total = memoized.moments(weights, embedding, sums, 30 * cov, topics)
+    residual = weights - topics.mean - embedding @ topics.embedding.T
+    reach = np.einsum("km,mn,kn->k", topics.embedding, cov, topics.embedding)
+    expected = np.mean(residual**2 + shrinkage / topics.priors.tau + (1 - shrinkage) ** 2 * reach)
+    itself = np.column_stack([topics.embedding, topics.mean])
+    assert memoized.optimal_weight_precision(itself, total) == pytest.approx(1 / expected)
+
+
+def test_update_learns_the_precisions_that_it_is_told_to(topics):
+    """Weights scatter by 0.1 around what embeddings predict: τ = 100."""
+    moments, _ = _moments(topics, np.random.default_rng(1))
+    given = topics.priors
+    assert memoized.update(topics, moments)[0].priors == given
+    updated, _ = memoized.update(topics, moments, {"tau"})
+    assert updated.priors == replace(given, tau=pytest.approx(100, rel=0.1))
+    updated, _ = memoized.update(topics, moments, {"alpha"})
+    assert updated.priors == replace(given, alpha=pytest.approx(1 / np.mean(updated.embedding**2)))
+
+
+def test_learned_precisions_stay_in_bounds(topics):
+    """Nothing is left to explain, and there is nothing to explain it with."""
+    embedding = np.random.default_rng(0).normal(size=(50, 3))
+    weights = np.tile(topics.mean, (50, 1))
+    moments = memoized.moments(weights, embedding, np.zeros((2, 6)), np.zeros((3, 3)), topics)
+    priors = memoized.update(topics, moments, {"tau", "alpha"})[0].priors
+    assert priors.tau == pytest.approx(memoized.LARGEST_PRECISION)
+    assert priors.alpha == pytest.approx(memoized.LARGEST_PRECISION)
 
 
 def test_start_finds_the_directions_of_the_draws():

@@ -20,7 +20,7 @@ from ..model import random, svi, words
 from ..model.document import INFER_ROUNDS, INFER_TOL
 from ..model.joint import embedding_precision, posterior_cov
 from ..model.lda import WordWeights
-from ..model.memoized import Moments, Relaxation, Relaxed, couple, relaxation
+from ..model.memoized import Moments, Relaxation, Relaxed, couple, relaxation, sum_of_squares
 from ..model.state import Batch, Documents, Floats, Ints, LocalSettings, Statistics, Topics, count_draws, draw_type
 from ..model.words import DrawTable
 from . import _cpu_joint_kernels as joint_kernels
@@ -160,8 +160,9 @@ class CpuEngine:
         """memoized.moments, the products over documents on all threads."""
         augmented = np.hstack([embedding.astype(np.float64), np.ones((len(embedding), 1))])
         products = self._over_documents(weights, augmented)
+        shrunk = np.stack([shrinkage.sum(axis=0, dtype=np.float64), sum_of_squares(shrinkage)])
         with self._blas.limit(limits=1, user_api="blas"):
-            return couple(products, augmented.T @ augmented, shrinkage.sum(axis=0, dtype=np.float64), cov_sum, topics)
+            return couple(products, augmented.T @ augmented, sum_of_squares(weights), shrunk, cov_sum, topics)
 
     def _spread(self, prepared: CpuTopics, batch: Batch, weights: Floats) -> Ints:
         """Expected counts in whole units; they add exactly, so each thread has sums of its own."""

@@ -66,7 +66,7 @@ class ReferenceEngine:
     ) -> memoized.Relaxed:
         topics, table = prepared
         weights = np.zeros((len(batch), topics.n_topics))
-        shrinkage, cov_sum = np.zeros(topics.n_topics), np.zeros((topics.n_dims, topics.n_dims))
+        shrinkage, cov_sum = np.zeros((2, topics.n_topics)), np.zeros((topics.n_dims, topics.n_dims))
         expected = np.zeros(len(table.topics), dtype=np.int64)
         for d, document in enumerate(batch.documents):
             entries = slice(batch.indptr[d], batch.indptr[d + 1])
@@ -83,7 +83,7 @@ class ReferenceEngine:
                 memoized.relaxation(self.settings.topics_per_document, draws is not None),
             )
             embedding[d], weights[d] = solution.embedding, solution.weights
-            shrinkage += solution.shrinkage
+            shrinkage += solution.shrinkage, solution.shrinkage**2
             cov_sum += np.linalg.inv(solution.precision)
             if draws is not None and drawn is not None:
                 draws[tokens] = drawn

@@ -32,7 +32,7 @@ class MemoizedSettings:
     batch_size: int
     warm_sweeps: int  # of plain LDA, before the first sweep that counts
     draw_sweeps: int  # with draws, before expectations take over
-    learns_beta: bool
+    learned: frozenset[str] = frozenset()  # of the priors alpha, tau and beta
     goes_on: bool = False  # from topics that are there, rather than from a start of its own
 
 
@@ -85,7 +85,7 @@ class MemoizedLearner:
         n_topics = self.topics.n_topics
         draws = self._first_draws(n_topics, trial)
         topics = replace(self.topics, word_topic=self._count(self.corpus, draws, n_topics))
-        return WarmStart(self.corpus, draws, topics, self.engine, self.settings.learns_beta, self.seed)
+        return WarmStart(self.corpus, draws, topics, self.engine, "beta" in self.settings.learned, self.seed)
 
     def sweep(self, sweep: int) -> Iterator[int]:
         if sweep < self._draw_sweeps:
@@ -162,7 +162,7 @@ class MemoizedLearner:
     def _update_embeddings(self, total: memoized.Moments | None) -> None:
         if total is None:
             return
-        self.topics, expansion = memoized.update(self.topics, total)
+        self.topics, expansion = memoized.update(self.topics, total, self.settings.learned)
         self.embedding[:] = expansion(self.embedding)
 
     def _start_embeddings(self, topics: Topics, document_topic: sparse.csr_matrix) -> None:
@@ -180,7 +180,7 @@ class MemoizedLearner:
         self.topics = replace(self.topics, word_topic=sparse.csr_matrix(word_topic))
 
     def _learn_beta(self) -> None:
-        if self.settings.learns_beta:
+        if "beta" in self.settings.learned:
             beta = optimal_concentration(self.topics)
             self.topics = replace(self.topics, priors=replace(self.topics.priors, beta=beta))
 

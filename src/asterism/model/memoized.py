@@ -5,13 +5,15 @@ in. Topic embeddings follow from moments of the whole corpus, with the coupling 
 (docs/inference.md): at the mode of a document, and with H the precision of its embedding there,
 
     E[a a']  = γ γ' + H^-1
-    E[η a']  = ξ γ' + diag(τ / (τ + N θ)) U H^-1
+    E[η a']  = ξ γ' + diag(s) U H^-1,      s = τ / (τ + N θ)
+    E[η_k²]  = ξ_k² + s_k / τ + s_k² u_k'H^-1 u_k
 
-and U, m are the regression of η on (a, 1).
+and U, m are the regression of η on (a, 1), whose residuals tell τ.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,6 +28,8 @@ from .words import DrawTable
 SPARE_SPREAD = 0.01
 # Expected counts are whole multiples of 1 / COUNT_UNIT, so that they add exactly in any order.
 COUNT_UNIT = 2**16
+# Learned precisions stay in sane bounds, whatever the corpus.
+SMALLEST_PRECISION, LARGEST_PRECISION = 1e-3, 1e3
 # Of the start's singular vectors; they need not be exact.
 OVERSAMPLING, POWER_ITERATIONS = 10, 4
 
@@ -36,12 +40,14 @@ class Moments:
 
     weight_embedding: Floats  # Σ E[η (a, 1)'] [k, m + 1]
     embedding_outer: Floats  # Σ E[(a, 1) (a, 1)'] [m + 1, m + 1]
+    weight_square: Floats  # Σ E[η²] [k]
     cov_sum: Floats  # Σ H^-1 [m, m], the part of it that is uncertainty
 
     def __add__(self, other: Moments) -> Moments:
         return Moments(
             self.weight_embedding + other.weight_embedding,
             self.embedding_outer + other.embedding_outer,
+            self.weight_square + other.weight_square,
             self.cov_sum + other.cov_sum,
         )
 
@@ -120,29 +126,41 @@ def expected_word_topic(table: DrawTable, words: Ints, counts: Ints, weights: Fl
 
 
 def moments(weights: Floats, embedding: Floats, shrinkage: Floats, cov_sum: Floats, topics: Topics) -> Moments:
-    """Moments of documents: ξ [d, k], γ [d, m], Σ_d τ/(τ + N θ_dk) [k] and Σ_d H_d^-1 [m, m]."""
+    """Moments of documents: ξ [d, k], γ [d, m], Σ_d s and Σ_d s² of s = τ/(τ + N θ_dk) [2, k] and Σ_d H_d^-1 [m, m]."""
     augmented = np.hstack([embedding, np.ones((len(embedding), 1))])
-    return couple(weights.T @ augmented, augmented.T @ augmented, shrinkage, cov_sum, topics)
+    return couple(weights.T @ augmented, augmented.T @ augmented, sum_of_squares(weights), shrinkage, cov_sum, topics)
+
+
+def sum_of_squares(x: Floats) -> Floats:
+    """Σ_d x_dk² [k] in double precision, whatever that of x, and without a copy of it."""
+    return np.asarray(np.einsum("dk,dk->k", x, x, dtype=np.float64))
 
 
 def couple(
-    weight_embedding: Floats, embedding_outer: Floats, shrinkage: Floats, cov_sum: Floats, topics: Topics
+    weight_embedding: Floats,
+    embedding_outer: Floats,
+    weight_square: Floats,
+    shrinkage: Floats,
+    cov_sum: Floats,
+    topics: Topics,
 ) -> Moments:
-    """Add to Σ ξ (γ, 1)' and Σ (γ, 1) (γ, 1)' what the uncertainty of a contributes to them.
+    """Add to Σ ξ (γ, 1)', Σ (γ, 1) (γ, 1)' and Σ ξ² what the uncertainty of a and η contributes to them.
 
-    One H^-1, the documents' mean, serves all of them in E[η a'].
+    One H^-1, the documents' mean, serves all of them in E[η a'] and E[η²].
     """
-    n_documents = embedding_outer[-1, -1]
-    weight_embedding[:, :-1] += shrinkage[:, None] * (topics.embedding @ cov_sum / n_documents)
+    shrunk, shrunk_twice = shrinkage
+    reach = topics.embedding @ cov_sum / embedding_outer[-1, -1]  # U H^-1 [k, m]
+    weight_embedding[:, :-1] += shrunk[:, None] * reach
+    weight_square = weight_square + shrunk / topics.priors.tau + shrunk_twice * np.sum(reach * topics.embedding, axis=1)
     embedding_outer[:-1, :-1] += cov_sum
-    return Moments(weight_embedding, embedding_outer, cov_sum)
+    return Moments(weight_embedding, embedding_outer, weight_square, cov_sum)
 
 
-def update(topics: Topics, total: Moments) -> tuple[Topics, Expansion]:
+def update(topics: Topics, total: Moments, learned: Collection[str] = ()) -> tuple[Topics, Expansion]:
     """U and m by regression, then parameter expansion: let a ~ N(shift, S), fit both, and fold them into U and m.
 
     Documents keep their U a + m; their embeddings must follow by the returned change of coordinates. Without the
-    expansion U grows by the slow crawl of EM for factor models.
+    expansion U grows by the slow crawl of EM for factor models. The priors "tau" and "alpha" are learned if named.
     """
     priors, n_dims = topics.priors, topics.n_dims
     ridge = np.zeros(n_dims + 1)
@@ -156,7 +174,24 @@ def update(topics: Topics, total: Moments) -> tuple[Topics, Expansion]:
     back = np.linalg.inv(factor)
     cov = back @ (total.cov_sum / n_documents) @ back.T
     grown = replace(topics, embedding=embedding @ factor, mean=mean + embedding @ shift, document_cov=cov)
-    return grown, Expansion(shift, back.T)
+    if "tau" in learned:
+        priors = replace(priors, tau=optimal_weight_precision(regression, total))
+    if "alpha" in learned:
+        priors = replace(priors, alpha=optimal_topic_precision(grown.embedding))
+    return replace(grown, priors=priors), Expansion(shift, back.T)
+
+
+def optimal_weight_precision(regression: Floats, total: Moments) -> float:
+    """τ of highest likelihood: 1/τ is the mean of E[(η - m - u'a)²], what the regression (U, m) [k, m + 1] leaves."""
+    explained = 2 * total.weight_embedding - regression @ total.embedding_outer
+    left = np.sum(total.weight_square) - np.sum(regression * explained)
+    n_weights = total.embedding_outer[-1, -1] * len(regression)
+    return float(1 / np.clip(left / n_weights, 1 / LARGEST_PRECISION, 1 / SMALLEST_PRECISION))
+
+
+def optimal_topic_precision(embedding: Floats) -> float:
+    """α of highest likelihood: 1/α is the mean of u_km²."""
+    return float(1 / np.clip(np.mean(embedding**2), 1 / LARGEST_PRECISION, 1 / SMALLEST_PRECISION))
 
 
 def start_from_draws(
