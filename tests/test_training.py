@@ -197,7 +197,9 @@ def test_newton_steps_predict_at_least_as_well_as_the_papers_adagrad():
     assert scores["newton"] > scores["adagrad"]
 
 
-def test_the_solver_is_that_of_a_stream_too(make, counts):
-    by_solver = [make(local_solver=solver).partial_fit(counts) for solver in ("adagrad", "newton")]
+@pytest.mark.parametrize("inference", ["svi", "memoized"])
+def test_the_solver_is_that_of_a_stream_too(make, counts, inference):
+    usual = make(inference=inference)
+    by_solver = [clone(usual).set_params(local_solver=solver).partial_fit(counts) for solver in ("adagrad", "newton")]
     assert not np.allclose(*(model.topic_embeddings_ for model in by_solver))
     assert np.isfinite(by_solver[1].score(counts))

@@ -471,18 +471,18 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return frozenset(name for name in ("alpha", "tau", "beta") if getattr(self, f"learn_{name}"))
 
     def _local(self) -> LocalSettings:
-        if self.inference == "memoized":
-            everything = max(self.n_topics, getattr(self, "n_features_in_", 1))
-            return LocalSettings(self.topics_per_document, everything, everything, collapsed=True)
+        is_memoized = self.inference == "memoized"
+        everything = max(self.n_topics, getattr(self, "n_features_in_", 1))
         return LocalSettings(
             self.topics_per_document,
-            self.words_per_topic,
-            self.topics_per_word,
+            everything if is_memoized else self.words_per_topic,
+            everything if is_memoized else self.topics_per_word,
             self.n_samples,
             self.local_rate,
             self.max_local_steps,
             self.local_tol,
-            self.local_solver == "newton",
+            newton=self.local_solver == "newton",
+            collapsed=is_memoized,
         )
 
     def _learner(self, counts: sparse.csr_matrix, engine: Engine, goes_on: bool) -> Learner:
