@@ -96,7 +96,7 @@ def test_inferred_documents_are_at_a_stationary_point(world):
     start, stop = world.batch.indptr[3], world.batch.indptr[4]
     words, counts = world.batch.words[start:stop], world.batch.counts[start:stop]
     embedding, weights = document.infer_document(world.topics, world.table, words, counts, 6)
-    expected = document.expected_counts(world.table, words, counts, weights, 6)
+    expected = document.expected_counts(world.table, words, counts, weights, np.arange(6))
     mean = world.topics.mean + world.topics.embedding @ embedding
     gradient = document.weight_gradient(weights, mean, expected, np.zeros((1, 6)), world.topics.priors.tau)
     assert np.abs(gradient).max() < 1e-2

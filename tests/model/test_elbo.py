@@ -132,7 +132,7 @@ def _responsibilities(state, documents, batch):
     document_of_entry = np.repeat(np.arange(len(batch)), np.diff(batch.indptr))
     return np.array(
         [
-            document.expected_counts(table, [word], [1], documents.weights[d], 6)
+            document.expected_counts(table, [word], [1], documents.weights[d], range(6))
             for word, d in zip(batch.words, document_of_entry, strict=True)
         ]
     )

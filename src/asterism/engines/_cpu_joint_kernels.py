@@ -14,13 +14,14 @@ from ._cpu_kernels import (
     draw_tokens,
     expect_counts,
     largest,
+    mark_heaviest,
     new_candidates,
     prior_mean,
     substream,
     uniform,
     weigh_candidates,
 )
-from ._jit import kernel, part
+from ._jit import exp_of, kernel, part, reduction
 
 Array = Any
 
@@ -38,8 +39,8 @@ class Scratch(NamedTuple):
     d_weights: Array  # g_ξ, then dξ [k]
     d_mean: Array  # U dγ [k]
     d_embedding: Array  # right-hand side, then dγ [m]
-    pulls: Array  # what the right-hand side and b weigh topics with [2, k]
-    pulled: Array  # pulls U [2, m]
+    pulls: Array  # what the right-hand side, or b, weighs topics with [k]
+    pulled: Array  # U'pulls [m]
     scaled: Array  # √h u of the topics that shape H [k, m]
     H: Array  # [m, m]
     factor: Array  # L with H = L L', lower [m, m]
@@ -55,8 +56,8 @@ def new_scratch(space: Any) -> Any:
         np.empty(n_topics, like),
         np.empty(n_topics, like),
         np.empty(n_dims, np.float64),
-        np.empty((2, n_topics), like),
-        np.empty((2, n_dims), like),
+        np.empty(n_topics, like),
+        np.empty(n_dims, like),
         np.empty((n_topics, n_dims), like),
         np.empty((n_dims, n_dims), like),
         np.empty((n_dims, n_dims), np.float64),
@@ -114,42 +115,47 @@ def invert(L: Array, out: Array) -> None:
 # --- the joint solver --------------------------------------------------------------------------------------------
 
 
-@part
-def objective(gamma: Array, weights: Array, mean: Array, counts: Array, n_tokens: float, space: Any) -> float:
-    """joint.objective, with mean = m + U γ."""
-    heaviest, prior, likelihood, total = largest(weights), 0.0, 0.0, 0.0
+@reduction
+def evaluate(gamma: Array, weights: Array, mean: Array, n_tokens: float, space: Any, scratch: Any) -> float:
+    """joint.objective less n'ξ, with mean = m + U γ; fills θ."""
+    theta, prior, total = scratch.theta, 0.0, 0.0
+    heaviest = largest(weights)
     for k in range(weights.size):
+        theta[k] = exp_of(weights[k] - heaviest)
+        total += theta[k]
         residual = weights[k] - mean[k]
         prior += residual * residual
-        likelihood += counts[k] * weights[k]
-        total += np.exp(weights[k] - heaviest)
+    scale = theta.dtype.type(1.0 / total)
+    for k in range(weights.size):
+        theta[k] *= scale
     quadratic = 0.0
     for i in range(gamma.size):
         for j in range(gamma.size):
             quadratic += gamma[i] * space.precision[i, j] * gamma[j]
-    log_normaliser = heaviest + np.log(total)
-    return float(likelihood - n_tokens * log_normaliser - 0.5 * space.tau * prior - 0.5 * quadratic)
+    return float(-n_tokens * (heaviest + np.log(total)) - 0.5 * space.tau * prior - 0.5 * quadratic)
 
 
-@part
+@reduction
+def inner(x: Array, y: Array) -> float:
+    """x'y."""
+    total = 0.0
+    for k in range(x.size):
+        total += x[k] * y[k]
+    return total
+
+
+@reduction
 def prepare_step(weights: Array, mean: Array, counts: Array, n_tokens: Any, space: Any, scratch: Any) -> float:
-    """θ, the diagonal of B^-1 and g_ξ; returns c."""
-    theta, inverse, gradient = scratch.theta, scratch.inverse, scratch.d_weights
-    heaviest, total = largest(weights), 0.0
+    """The diagonal of B^-1 and g_ξ, given θ; returns c."""
+    theta, inverse, gradient, c = scratch.theta, scratch.inverse, scratch.d_weights, 1.0
     for k in range(weights.size):
-        theta[k] = np.exp(weights[k] - heaviest)
-        total += theta[k]
-    scale = theta.dtype.type(1.0 / total)
-    c = 1.0
-    for k in range(weights.size):
-        theta[k] *= scale
         inverse[k] = 1 / (space.tau + n_tokens * theta[k])
         c -= n_tokens * theta[k] * theta[k] * inverse[k]
         gradient[k] = space.tau * (mean[k] - weights[k]) + counts[k] - n_tokens * theta[k]
     return float(max(c, 1e-12))
 
 
-@part
+@reduction
 def apply_inverse_b(x: Array, n_tokens: float, c: float, scratch: Any) -> None:
     """x <- B^-1 x."""
     along = 0.0
@@ -162,32 +168,31 @@ def apply_inverse_b(x: Array, n_tokens: float, c: float, scratch: Any) -> None:
 
 
 @part
-def assemble(gamma: Array, weights: Array, mean: Array, n_tokens: Any, space: Any, scratch: Any) -> None:
-    """The right-hand side of dγ, and b in scratch.pulled[1]; d_mean holds B^-1 g_ξ."""
-    tau, rhs, pulls = space.tau, scratch.d_embedding, scratch.pulls
-    root = n_tokens ** weights.dtype.type(0.5)
+def pull_embedding(gamma: Array, weights: Array, mean: Array, space: Any, scratch: Any) -> None:
+    """The right-hand side of dγ; d_mean holds B^-1 g_ξ."""
+    rhs, pulls, pulled = scratch.d_embedding, scratch.pulls, scratch.pulled
     for k in range(weights.size):
-        pulls[0, k] = tau * (weights[k] - mean[k] + scratch.d_mean[k])
-        pulls[1, k] = tau * root * scratch.theta[k] * scratch.inverse[k]
-    np.dot(pulls, space.embedding, scratch.pulled)
+        pulls[k] = space.tau * (weights[k] - mean[k] + scratch.d_mean[k])
+    np.dot(space.embedding_by_dim, pulls, pulled)
     for i in range(gamma.size):
-        rhs[i] = scratch.pulled[0, i]
-        for j in range(gamma.size):
-            rhs[i] -= space.precision[i, j] * gamma[j]
+        rhs[i] = pulled[i] - inner(space.precision[i], gamma)
 
 
 @part
 def factorise_curvature(n_tokens: Any, c: float, space: Any, scratch: Any) -> None:
     """The factor of H = P + U' diag(h) U - b b'/c."""
     n_topics, n_dims = space.embedding.shape
-    H, b, n_shaping = scratch.H, scratch.pulled[1], 0
+    H, pulls, b, n_shaping = scratch.H, scratch.pulls, scratch.pulled, 0
+    root_of_tokens = n_tokens ** pulls.dtype.type(0.5)
     for k in range(n_topics):
+        pulls[k] = space.tau * root_of_tokens * scratch.theta[k] * scratch.inverse[k]
         h = space.tau * n_tokens * scratch.theta[k] * scratch.inverse[k]
         if h > NEGLIGIBLE_CURVATURE:
             root, u, row = np.sqrt(h), space.embedding[k], scratch.scaled[n_shaping]
             for m in range(n_dims):
                 row[m] = root * u[m]
             n_shaping += 1
+    np.dot(space.embedding_by_dim, pulls, b)
     shaping = scratch.scaled[:n_shaping]
     np.dot(shaping.T, shaping, H)
     inverse_c = H.dtype.type(1.0 / c)
@@ -206,43 +211,46 @@ def joint_step(
     counts: Array,
     n_tokens: Any,
     space: Any,
-    renew: bool,
+    step: int,
+    value: float,
     scratch: Any,
-) -> float:
-    """joint.joint_step in place, mean = m + U γ along; returns the largest change of a weight.
+) -> Any:
+    """joint.joint_step in place, mean = m + U γ along; returns the largest change of a weight, and `evaluate` there.
 
-    Unless it is to be renewed, H is the last step's: the step is then not quite Newton's, but much cheaper.
+    `value` is evaluate's here, and θ is there as well.
     """
-    tau, dx, dm = space.tau, scratch.d_weights, scratch.d_mean
+    dx, dm = scratch.d_weights, scratch.d_mean
     c = prepare_step(weights, mean, counts, n_tokens, space, scratch)
     for k in range(dx.size):
         dm[k] = dx[k]
     apply_inverse_b(dm, n_tokens, c, scratch)
-    assemble(gamma, weights, mean, n_tokens, space, scratch)
-    if renew:
-        factorise_curvature(n_tokens, c, space, scratch)
-    solve(scratch.factor, scratch.d_embedding)
-    multiply(scratch.d_embedding, space, dm)
+    if moves_embedding(step):
+        pull_embedding(gamma, weights, mean, space, scratch)
+        if renews_curvature(step):
+            factorise_curvature(n_tokens, c, space, scratch)
+        solve(scratch.factor, scratch.d_embedding)
+        multiply(scratch.d_embedding, space, dm)
+        for k in range(dx.size):
+            dx[k] += space.tau * dm[k]
+        apply_inverse_b(dx, n_tokens, c, scratch)
+    else:
+        scratch.d_embedding[:] = 0
+        for k in range(dx.size):
+            dx[k], dm[k] = dm[k], 0
     longest = 0.0
-    for k in range(dx.size):
-        dx[k] += tau * dm[k]
-    apply_inverse_b(dx, n_tokens, c, scratch)
     for k in range(dx.size):
         longest = max(longest, abs(dx[k]))
     length = min(1.0, LONGEST_STEP / max(longest, 1e-30))
-    # One call of each function, since every call is compiled anew.
-    change, floor = length, -np.inf
-    for attempt in range(MOST_HALVINGS + 1):
-        value = objective(gamma, weights, mean, counts, n_tokens, space)
-        if attempt == 0:
-            floor = value - ROUNDING * abs(value)
-        elif value >= floor:
-            break
-        else:
-            length /= 2
-            change = -length
+    before = value + inner(counts, weights)
+    floor, change = before - ROUNDING * abs(before), length
+    for _ in range(MOST_HALVINGS):
         move(gamma, weights, mean, change, scratch)
-    return length * longest
+        value = evaluate(gamma, weights, mean, n_tokens, space, scratch)
+        if value + inner(counts, weights) >= floor:
+            break
+        length /= 2
+        change = -length
+    return length * longest if moves_embedding(step) else np.inf, value
 
 
 @part
@@ -316,12 +324,15 @@ def relax_documents(
                 counts[draws[token]] += 1
         # Nothing but the prior speaks of an empty document whose topics are fixed.
         change = np.inf if n_tokens > 0 or covs.size else 0.0
+        value = evaluate(gamma, weights, mean, n_tokens, space, scratch)
         for step in range(n_rounds * n_steps):
             if change < tol:
                 break
             if not draws.size and step % n_steps == 0:
-                expect_counts(d, corpus, table, weights, candidates, counts)
-            change = joint_step(gamma, weights, mean, counts, n_tokens, space, renews_curvature(step), scratch)
+                if step == 0 or renews_curvature(step):
+                    mark_heaviest(weights, candidates.heap, candidates.is_top)
+                expect_counts(d, corpus, table, scratch.theta, candidates, counts)
+            change, value = joint_step(gamma, weights, mean, counts, n_tokens, space, step, value, scratch)
         if draws.size:
             stream = substream(substream(streams[d], DRAWS), 0)
             draw_tokens(d, corpus, table, weights, stream, candidates, draws, counts)
@@ -335,9 +346,15 @@ def relax_documents(
 
 
 @part
+def moves_embedding(step: int) -> bool:
+    """joint.moves_embedding."""
+    return step > 0
+
+
+@part
 def renews_curvature(step: int) -> bool:
     """joint.renews_curvature."""
-    return (step + 1) & step == 0
+    return moves_embedding(step) and (step + 1) & step == 0
 
 
 @kernel

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..model.document import ADAGRAD_FLOOR
 from ..model.random import DRAWS, GOLDEN, MIX_1, MIX_2, NOISE
-from ._jit import kernel, part
+from ._jit import exp_of, kernel, part, reduction
 
 Array = Any  # arrays of any float width: the kernels are compiled for what they are given
 
@@ -108,13 +108,19 @@ def fill_normals(stream: Any, out: Array) -> None:
             out[2 * pair + 1] = radius * np.sin(angle)
 
 
-@part
+@reduction
 def largest(values: Array) -> Any:
-    """max(values)."""
-    found = values[0]
-    for value in values:
-        found = max(found, value)
-    return found
+    """max(values), four at a time, since a comparison has to wait for the one before it."""
+    quarter = values.size // 4
+    a = b = c = found = values[0]
+    for k in range(quarter):
+        a = max(a, values[k])
+        b = max(b, values[quarter + k])
+        c = max(c, values[2 * quarter + k])
+        found = max(found, values[3 * quarter + k])
+    for k in range(4 * quarter, values.size):
+        found = max(found, values[k])
+    return max(max(a, b), max(c, found))
 
 
 # --- the document's heaviest topics ------------------------------------------------------------------------------
@@ -184,7 +190,7 @@ def weigh_candidates(weights: Array, table: Any, candidates: Any) -> float:
     heaviest = largest(weights)
     total = 0.0
     for k in range(weights.size):
-        scale = np.exp(weights[k] - heaviest)
+        scale = exp_of(weights[k] - heaviest)
         candidates.scale[k] = scale
         candidates.rest_of_top[k] = scale * table.rest[k] if candidates.is_top[k] else 0.0
         total += candidates.rest_of_top[k]
@@ -251,21 +257,32 @@ def draw_tokens(
             counts[k] += 1
 
 
-@part
-def expect_counts(d: int, corpus: Any, table: Any, weights: Array, candidates: Any, counts: Array) -> None:
-    """document.expected_counts for document d: fills E[n_k]."""
-    top_total = weigh_candidates(weights, table, candidates)
-    counts[:] = 0
-    top_share = 0.0
+@reduction
+def expect_counts(d: int, corpus: Any, table: Any, theta: Array, candidates: Any, counts: Array) -> None:
+    """document.expected_counts for document d, given its θ and which topics are its heaviest: fills E[n_k]."""
+    rest, top_total, top_share = candidates.rest_of_top, 0.0, 0.0
+    for k in range(theta.size):
+        rest[k] = theta[k] * table.rest[k] if candidates.is_top[k] else 0
+        top_total += rest[k]
+        counts[k] = 0
     for entry in range(corpus.indptr[d], corpus.indptr[d + 1]):
-        word = corpus.words[entry]
-        share = corpus.counts[entry] / (accumulate_own(word, table, candidates) + top_total)
+        start, stop = table.indptr[corpus.words[entry]], table.indptr[corpus.words[entry] + 1]
+        topics, weights, own = table.topics[start:stop], table.weights[start:stop], 0.0
+        if stop - start == theta.size:  # the word has every topic, so nothing is left to the top bucket
+            for k in range(theta.size):
+                own += theta[k] * weights[k]
+            share = theta.dtype.type(corpus.counts[entry] / own)
+            for k in range(theta.size):
+                counts[k] += share * theta[k] * weights[k]
+            continue
+        for i in range(topics.size):
+            own += theta[topics[i]] * weights[i] - rest[topics[i]]
+        share = theta.dtype.type(corpus.counts[entry] / (own + top_total))
         top_share += share
-        for i in range(table.indptr[word], table.indptr[word + 1]):
-            k = table.topics[i]
-            counts[k] += share * (candidates.scale[k] * table.weights[i] - candidates.rest_of_top[k])
+        for i in range(topics.size):
+            counts[topics[i]] += share * (theta[topics[i]] * weights[i] - rest[topics[i]])
     for k in range(counts.size):
-        counts[k] += top_share * candidates.rest_of_top[k]
+        counts[k] += top_share * rest[k]
 
 
 # --- embedding and weights ---------------------------------------------------------------------------------------
@@ -303,7 +320,7 @@ def softmax(weights: Array, out: Array) -> None:
     heaviest = largest(weights)
     total = 0.0
     for k in range(weights.size):
-        out[k] = np.exp(weights[k] - heaviest)
+        out[k] = exp_of(weights[k] - heaviest)
         total += out[k]
     inverse = out.dtype.type(1.0 / total)
     for k in range(weights.size):

@@ -1,8 +1,8 @@
 """The one place for compiler flags of the CPU kernels.
 
 Kernels are compiled on first use and kept on disk. They release the GIL and know nothing of threads: the engine
-hands each thread its own block of documents. No fast-math: the order of additions is the program's, so results
-do not depend on the width of the machine's vectors.
+hands each thread its own block of documents. Only in reductions is the order of additions the compiler's: like those of
+a matrix product their last bits can depend on the machine's vectors, but not on threads.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
+from numba.extending import overload
 
 F = TypeVar("F", bound=Callable[..., object])
 # Its annotations leave out options that it has.
@@ -25,3 +27,41 @@ def kernel(function: F) -> F:
 def part(function: F) -> F:
     """Compile what only kernels call: it needs no door from Python and is kept with its callers."""
     return cast(F, njit(error_model="numpy", no_cfunc_wrapper=True, no_cpython_wrapper=True)(function))
+
+
+def reduction(function: F) -> F:
+    """Compile a part whose sums may be formed in any order, so that they run as wide as the machine's vectors."""
+    options = {"error_model": "numpy", "no_cfunc_wrapper": True, "no_cpython_wrapper": True}
+    return cast(F, njit(fastmath={"reassoc", "contract", "nsz"}, **options)(function))
+
+
+def exp_of(x: Any) -> Any:
+    """exp(x), right to a bit or two; in single precision without a call, so that loops of it become vector code."""
+    return np.exp(x)
+
+
+@overload(exp_of)
+def _compiled_exp_of(x: Any) -> Any:
+    if x != numba.types.float32:
+
+        def exp_any(x: Any) -> Any:
+            return np.exp(x)
+
+        return exp_any
+    f32, i32 = np.float32, np.int32
+    log2_e, ln2_high, ln2_low = f32(1.44269504), f32(0.693359375), f32(-2.12194440e-4)
+    # exp on [-ln2/2, ln2/2]: 1 + r + r² (c5 + r (c4 + ...)), Cephes' coefficients.
+    c0, c1, c2 = f32(1.9875691500e-4), f32(1.3981999507e-3), f32(8.3334519073e-3)
+    c3, c4, c5 = f32(4.1665795894e-2), f32(1.6666665459e-1), f32(5.0000001201e-1)
+    low, high, half, one = f32(-87.0), f32(88.0), f32(0.5), f32(1.0)
+    bias, mantissa_bits = i32(127), i32(23)
+
+    def exp_float32(x: Any) -> Any:
+        x = min(max(x, low), high)
+        power = np.floor(x * log2_e + half)
+        r = (x - power * ln2_high) - power * ln2_low
+        tail = ((((c0 * r + c1) * r + c2) * r + c3) * r + c4) * r + c5
+        # 2^power, written into the bits of the exponent.
+        return (tail * (r * r) + r + one) * i32((i32(power) + bias) << mantissa_bits).view(f32)
+
+    return exp_float32

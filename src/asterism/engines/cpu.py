@@ -161,7 +161,7 @@ class CpuEngine:
         augmented = np.hstack([embedding.astype(np.float64), np.ones((len(embedding), 1))])
         products = self._over_documents(weights, augmented)
         shrunk = np.stack([shrinkage.sum(axis=0, dtype=np.float64), sum_of_squares(shrinkage)])
-        with self._blas.limit(limits=1, user_api="blas"):
+        with self._one_blas_thread():
             return couple(products, augmented.T @ augmented, sum_of_squares(weights), shrunk, cov_sum, topics)
 
     def _spread(self, prepared: CpuTopics, batch: Batch, weights: Floats) -> Ints:
@@ -199,7 +199,7 @@ class CpuEngine:
             for d in range(first, last):
                 result[d] = posterior_cov(weights[d].astype(np.float64), int(batch.lengths[d]), topics)
 
-        with self._blas.limit(limits=1, user_api="blas"):
+        with self._one_blas_thread():
             self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, block)
         return result
 
@@ -209,19 +209,10 @@ class CpuEngine:
 
     def _relax(self, prepared: CpuTopics, batch: Batch, settings: Relaxation, tol: float, *arrays: Any) -> None:
         """The one call of the joint solver, for training and for infer: compiled once."""
-        self._over_blocks(
-            len(batch),
-            DOCUMENTS_A_BLOCK,
-            joint_kernels.relax_documents,
-            _corpus(batch),
-            prepared.table,
-            prepared.space,
-            settings.n_top,
-            settings.n_steps,
-            settings.n_rounds,
-            tol,
-            *arrays,
-        )
+        how = settings.n_top, settings.n_steps, settings.n_rounds, tol
+        arguments = _corpus(batch), prepared.table, prepared.space, *how, *arrays
+        with self._one_blas_thread():
+            self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, joint_kernels.relax_documents, *arguments)
 
     def log_likelihood(self, prepared: CpuTopics, weights: Floats, batch: Batch) -> Floats:
         topics, result = prepared.topics, np.zeros(len(batch))
@@ -261,10 +252,13 @@ class CpuEngine:
         def block(first: int, last: int) -> None:
             result[first:last] = weights[:, first:last].astype(np.float64).T @ embedding
 
-        # Bits of a product can depend on how many threads share it: BLAS gets one, blocks run side by side.
-        with self._blas.limit(limits=1, user_api="blas"):
+        with self._one_blas_thread():
             self._over_blocks(len(result), TOPICS_A_BLOCK, block)
         return result
+
+    def _one_blas_thread(self) -> Any:
+        """Bits of a product can depend on how many threads share it: BLAS gets one, blocks run side by side."""
+        return self._blas.limit(limits=1, user_api="blas")
 
     def _empty_documents(self, topics: Topics, batch: Batch) -> Documents:
         return Documents(

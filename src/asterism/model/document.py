@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from . import random, tokens
-from .joint import joint_step, renews_curvature
+from .joint import embedding_precision, joint_step, moves_embedding, renews_curvature
 from .state import Floats, Ints, LocalSettings, Topics
 from .words import DrawTable
 
@@ -81,19 +81,25 @@ def draw_tokens(table: DrawTable, words: Ints, counts: Ints, weights: Floats, un
 def infer_document(topics: Topics, table: DrawTable, words: Ints, counts: Ints, n_top: int) -> tuple[Floats, Floats]:
     """γ and ξ of a document under fixed topics."""
     embedding: Floats = np.zeros(topics.n_dims)
-    weights, precision = topics.mean, None
+    weights, precision = topics.mean, embedding_precision(topics)
+    top = tokens.heaviest_topics(weights, n_top)
     for step in range(INFER_ROUNDS if len(words) else 0):
-        topic_counts = expected_counts(table, words, counts, weights, n_top)
+        if renews_curvature(step):
+            top = tokens.heaviest_topics(weights, n_top)
+        topic_counts = expected_counts(table, words, counts, weights, top)
         kept = None if renews_curvature(step) else precision
-        embedding, weights, precision, _, change = joint_step(embedding, weights, topic_counts, topics, kept)
+        embedding, weights, precision, _, change = joint_step(
+            embedding, weights, topic_counts, topics, kept, moves_embedding(step)
+        )
         if change < INFER_TOL:
             break
     return embedding, weights
 
 
-def expected_counts(table: DrawTable, words: Ints, counts: Ints, weights: Floats, n_top: int) -> NDArray[np.float64]:
-    """E[n_k] = Σ_n q(z_n = k) [k]."""
-    top = tokens.heaviest_topics(weights, n_top)
+def expected_counts(
+    table: DrawTable, words: Ints, counts: Ints, weights: Floats, top: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """E[n_k] = Σ_n q(z_n = k) [k]; any token may take the `top` topics."""
     total = np.zeros(len(weights))
     for word, count in zip(words, counts, strict=True):
         mass = tokens.candidate_mass(table, word, weights, top)

@@ -37,7 +37,7 @@ class Solution(NamedTuple):
     weights: Floats  # [k]
     precision: Floats  # [m, m]
     shrinkage: Floats  # τ / (τ + N θ) [k]: how much of U a reaches each weight
-    change: float  # largest change of a weight in the last step
+    change: float  # largest change of a weight in the last step, if that moved γ, too
 
 
 def embedding_precision(topics: Topics) -> Floats:
@@ -70,13 +70,23 @@ def posterior_cov(weights: Floats, n_tokens: int, topics: Topics) -> Floats:
     return np.linalg.inv(curvature(special.softmax(weights), n_tokens, topics))
 
 
+def moves_embedding(step: int) -> bool:
+    """Whether a step, counted from 0, moves γ: the first brings ξ to where H is worth computing."""
+    return step > 0
+
+
 def renews_curvature(step: int) -> bool:
-    """Whether a step, counted from 0, computes H anew: it changes ever less on the way, and is the costly part."""
-    return (step + 1) & step == 0
+    """Whether a step computes H anew: it changes ever less on the way, and is the costly part."""
+    return moves_embedding(step) and (step + 1) & step == 0
 
 
 def joint_step(
-    embedding: Floats, weights: Floats, topic_counts: Floats, topics: Topics, precision: Floats | None = None
+    embedding: Floats,
+    weights: Floats,
+    topic_counts: Floats,
+    topics: Topics,
+    precision: Floats | None = None,
+    moves_embedding: bool = True,
 ) -> Solution:
     """One safeguarded Newton step; `precision` is H where an earlier one is to serve."""
     tau, U, P = topics.priors.tau, topics.embedding, embedding_precision(topics)
@@ -92,7 +102,9 @@ def joint_step(
     weight_gradient = -tau * residual + topic_counts - n_tokens * theta
     embedding_gradient = -P @ embedding + tau * U.T @ residual
     H = curvature(theta, n_tokens, topics) if precision is None else precision
-    d_embedding = np.linalg.solve(H, embedding_gradient + tau * U.T @ apply_inverse_b(weight_gradient))
+    d_embedding = np.zeros_like(embedding)
+    if moves_embedding:
+        d_embedding = np.linalg.solve(H, embedding_gradient + tau * U.T @ apply_inverse_b(weight_gradient))
     d_weights = apply_inverse_b(weight_gradient + tau * U @ d_embedding)
 
     step = min(1.0, LONGEST_STEP / max(float(np.abs(d_weights).max()), 1e-30))
@@ -102,4 +114,5 @@ def joint_step(
         if objective(*moved, topic_counts, topics) >= before - ROUNDING * abs(before):
             break
         step /= 2
-    return Solution(*moved, H, tau * inverse_diagonal, step * float(np.abs(d_weights).max()))
+    change = step * float(np.abs(d_weights).max()) if moves_embedding else np.inf
+    return Solution(*moved, H, tau * inverse_diagonal, change)

@@ -21,7 +21,7 @@ from scipy import sparse
 
 from . import document, joint, random
 from .state import Floats, Ints, Priors, Topics
-from .tokens import candidate_mass
+from .tokens import candidate_mass, heaviest_topics
 from .words import DrawTable
 
 # Directions that the start leaves empty get a little noise, or they could never grow.
@@ -105,11 +105,16 @@ def relax_document(
     if draws is not None:
         topic_counts = np.bincount(draws, minlength=topics.n_topics).astype(np.float64)
     solution = joint.Solution(embedding, weights, joint.embedding_precision(topics), np.ones_like(weights), np.inf)
+    top = heaviest_topics(weights, settings.n_top)
     for step in range(settings.n_rounds * settings.n_steps):
         if draws is None and step % settings.n_steps == 0:
-            topic_counts = document.expected_counts(table, words, counts, solution.weights, settings.n_top)
+            if joint.renews_curvature(step):
+                top = heaviest_topics(solution.weights, settings.n_top)
+            topic_counts = document.expected_counts(table, words, counts, solution.weights, top)
         precision = None if joint.renews_curvature(step) else solution.precision
-        solution = joint.joint_step(solution.embedding, solution.weights, topic_counts, topics, precision)
+        solution = joint.joint_step(
+            solution.embedding, solution.weights, topic_counts, topics, precision, joint.moves_embedding(step)
+        )
     if draws is not None and len(draws):
         uniforms = random.uniforms(random.stream(*key, random.DRAWS, 0), np.arange(len(draws)))
         draws = document.draw_tokens(table, words, counts, solution.weights, uniforms, settings.n_top)
