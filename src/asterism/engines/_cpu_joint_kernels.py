@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..model.joint import LONGEST_STEP, MOST_HALVINGS, ROUNDING
+from ..model.joint import LONGEST_STEP, MOST_HALVINGS, RENEWALS, ROUNDING
 from ..model.memoized import COUNT_UNIT
 from ..model.random import DRAWS
 from ._cpu_kernels import (
@@ -354,7 +354,7 @@ def moves_embedding(step: int) -> bool:
 @part
 def renews_curvature(step: int) -> bool:
     """joint.renews_curvature."""
-    return moves_embedding(step) and (step + 1) & step == 0
+    return step in RENEWALS
 
 
 @kernel

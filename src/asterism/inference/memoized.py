@@ -105,14 +105,15 @@ class MemoizedLearner:
         return 0 if self.settings.goes_on else self.settings.draw_sweeps
 
     def finish(self, best: Topics, heldout: sparse.csr_matrix | None) -> Topics:
-        """Held-out documents have done their service: the topics learn their words, too."""
-        if heldout is None:
-            return best
-        prepared, batch = self.engine.prepare(best), Batch.of(heldout)
-        embedding = np.zeros((len(batch), best.n_dims), dtype=np.float32)
-        expected = self.engine.relax(prepared, batch, None, embedding, self.seed, 0).expected
+        """Held-out documents have done their service: the topics learn their words, too. Pairs of word and topic that
+        came to nothing are dropped."""
         word_topic = best.word_topic.copy()
-        word_topic.data = word_topic.data + np.asarray(expected) / memoized.COUNT_UNIT
+        if heldout is not None:
+            prepared, batch = self.engine.prepare(best), Batch.of(heldout)
+            embedding = np.zeros((len(batch), best.n_dims), dtype=np.float32)
+            expected = self.engine.relax(prepared, batch, None, embedding, self.seed, 0).expected
+            word_topic.data = word_topic.data + np.asarray(expected) / memoized.COUNT_UNIT
+        word_topic.eliminate_zeros()
         return replace(best, word_topic=word_topic)
 
     def facts(self) -> dict[str, float]:
@@ -143,7 +144,6 @@ class MemoizedLearner:
             yield len(batch)
         word_topic = self.topics.word_topic.copy()
         word_topic.data = expected / memoized.COUNT_UNIT
-        word_topic.eliminate_zeros()
         self.topics = replace(self.topics, word_topic=word_topic)
         self._update_embeddings(total)
 

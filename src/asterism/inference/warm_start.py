@@ -20,7 +20,7 @@ from ..model.state import Batch, Floats, Ints, Topics, count_draws
 
 FIRST_ALPHA, SMALLEST_ALPHA = 0.1, 1e-3
 # Up to so many topics a token looks at all of them, in a table of words x topics; beyond, at its word's own.
-MOST_DENSE_TOPICS, MOST_DENSE_PAIRS = 256, 2**26
+MOST_DENSE_TOPICS, MOST_DENSE_PAIRS = 256, 2**24
 # Counts are brought up to date so often a sweep.
 BATCHES_A_SWEEP = 2
 # Hyper-parameters are learned, and the end is looked for, every so many sweeps.
