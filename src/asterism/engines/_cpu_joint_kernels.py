@@ -27,6 +27,8 @@ Array = Any
 
 # A topic whose curvature h is below this does not shape H.
 NEGLIGIBLE_CURVATURE = 1e-4
+# Tokens whose probabilities are multiplied before a logarithm is taken.
+TOKENS_A_LOG = 8
 # Documents whose covariances are summed together, before the sums are added in order.
 DOCUMENTS_A_BLOCK = 16
 
@@ -401,6 +403,7 @@ def draw_lda_dense(
             counts[draws[token]] += 1
         stream = substream(substream(streams[d], DRAWS), 0)
         logs[d] = -(end - begin) * np.log(end - begin - 1 + alpha_total)
+        product = 1.0
         for entry in range(corpus.indptr[d], corpus.indptr[d + 1]):
             weight = weights[corpus.words[entry]]
             for token in range(corpus.token_offsets[entry], corpus.token_offsets[entry + 1]):
@@ -410,9 +413,13 @@ def draw_lda_dense(
                     mass[k] = counts[k] * weight[k]
                 mass[old] = max(none, mass[old] - counts[old] * unit[old])
                 k, total = pick_dense(uniform(stream, token - begin), mass)
-                logs[d] += np.log(total)
                 counts[k] += 1
                 draws[token] = k
+                product *= total
+                if token % TOKENS_A_LOG == 0:
+                    logs[d] += np.log(product)
+                    product = 1.0
+        logs[d] += np.log(product)
 
 
 @part
