@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from asterism import TextPipeline
+from asterism import InputError, TextPipeline
 from asterism.model import joint
 
 
@@ -244,6 +244,23 @@ def test_covariances_of_documents(make, counts, inference):
     nothing = model.transform(sparse.csr_matrix((2, 60), dtype=int), return_cov=True)[1]
     np.testing.assert_allclose(nothing, [prior, prior], rtol=1e-5, atol=1e-7)
     assert np.linalg.eigvalsh(prior - covs).min() > -1e-5
+
+
+def test_evidence_weighs_words_against_the_prior(make, counts):
+    """Vectors move towards the prior mean; predictions stay the model's own."""
+    model = make(inference="memoized", warm_sweeps=5).fit(counts)
+    predictions = model.topic_proportions(counts), model.perplexity(counts)
+    usual = model.transform(counts)
+    lengths = []
+    for evidence in (1.0, 0.2, 0.05):
+        vectors, covs = model.set_params(evidence=evidence).transform(counts, return_cov=True)
+        lengths.append((np.linalg.norm(vectors, axis=1).mean(), -np.trace(covs, axis1=1, axis2=2).mean()))
+        np.testing.assert_array_equal(model.topic_proportions(counts), predictions[0])
+        assert model.perplexity(counts) == predictions[1]
+    assert lengths == sorted(lengths, reverse=True)
+    np.testing.assert_array_equal(model.set_params(evidence=0.2).transform(counts), usual)
+    with pytest.raises(InputError, match="evidence=2 must be"):
+        model.set_params(evidence=2).transform(counts)
 
 
 # --- what must and must not matter ------------------------------------------------------------------------------

@@ -244,6 +244,9 @@ def embed(
     source: Source,
     out: Annotated[Path, _option("File to write: .npy, .csv or .jsonl.", "--out", "-o")],
     search: Annotated[bool, _flag("Vectors whose inner product ranks documents by likeness.", "--search")] = False,
+    evidence: Annotated[
+        float | None, _option("What a word counts against the prior; 1 is the model's own posterior.")
+    ] = None,
     text_field: TextField = "text",
     vocabulary: VocabularyFile = None,
 ) -> None:
@@ -252,6 +255,8 @@ def embed(
 
     check_vector_file(out)
     loaded = _load(model)
+    if evidence is not None:
+        loaded.set_params(evidence=evidence)
     corpus = _read(source, text_field, vocabulary)
     documents = _documents_for(loaded, corpus)
     vectors = loaded.search_vectors(documents) if search else loaded.transform(documents)

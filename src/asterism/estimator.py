@@ -26,11 +26,11 @@ from .evaluation.completion import Completion, completion_score, split_tokens
 from .inference.base import Learner
 from .inference.memoized import MemoizedLearner, MemoizedSettings, unknown_topics
 from .inference.svi import NOTHING_SEEN, Seen, SviLearner, SviSettings, consecutive_batches, learn_stream
-from .model import random, similarity, svi
+from .model import joint, random, similarity, svi
 from .model.start import GivenTopics, given_topics
 from .model.state import Batch, Documents, Floats, LocalSettings, Priors, Topics
 from .model.topics import weight_correlation
-from .parameters import check_parameters, check_whole, given_weights
+from .parameters import check_evidence, check_parameters, check_whole, given_weights
 from .progress import progress_bar
 from .training import SweepRecord, TrainingSettings, train
 
@@ -38,6 +38,7 @@ logger = logging.getLogger(__name__)
 
 MOST_HELDOUT, FEWEST_HELDOUT = 300, 20
 USUAL_BETA = 0.01
+USUAL_EVIDENCE = 0.2
 DOCUMENTS_A_BATCH = 512
 
 
@@ -84,6 +85,9 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         1/n_topics.
     learn_alpha, learn_tau, learn_beta : whether memoized inference learns them from there on; `state_.priors` holds
         what they become.
+    evidence : what a word counts against the prior in `transform` and `search_vectors`, above 0 and at most 1; it
+        can be changed at any time. 1 is the model's own posterior; words come in bursts, so less makes vectors that
+        classify and rank better. None is 0.2, or for "svi" the paper's 1.
     topics_per_document, words_per_topic, topics_per_word : the paper's K_s, V_s and s, which bound the
         candidate topics of a token; memoized inference uses K_s alone.
     local_solver : of stochastic inference: "adagrad" finds a document's topic weights as in the paper, "newton" solves
@@ -141,6 +145,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         learn_alpha: bool = False,
         learn_tau: bool = False,
         learn_beta: bool = False,
+        evidence: float | None = None,
         topics_per_document: int = 50,
         words_per_topic: int = 100,
         topics_per_word: int = 10,
@@ -179,6 +184,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.learn_alpha = learn_alpha
         self.learn_tau = learn_tau
         self.learn_beta = learn_beta
+        self.evidence = evidence
         self.topics_per_document = topics_per_document
         self.words_per_topic = words_per_topic
         self.topics_per_word = topics_per_word
@@ -250,7 +256,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Document embeddings [n_documents, n_dims].
 
         Row i is document i. A document's vector does not depend on the others, and is the prior mean, zero,
-        where the document is empty or has no known word.
+        where the document is empty or has no known word. See `evidence` for how much its words count.
 
         With `return_cov`, embeddings and their posterior covariances [n_documents, n_dims, n_dims]: how sure each
         vector is. They shrink with a document's words, and are the prior's where there are none.
@@ -260,10 +266,11 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         shape = counts.shape[0], self.state_.n_dims
         result = np.empty(shape, dtype=np.float32)
         covs = np.empty((*shape, shape[1]) if return_cov else 0, dtype=np.float32)
-        for rows, documents in self._inferred(counts, return_cov):
+        evidence = self._evidence()
+        for rows, documents in self._inferred(counts, evidence, return_cov):
             result[rows] = documents.embedding
-            if return_cov:
-                covs[rows] = documents.cov
+            if documents.cov is not None:
+                covs[rows] = documents.cov / evidence
         return (result, covs) if return_cov else result
 
     def search_vectors(self, X: Any) -> NDArray[np.float32]:
@@ -440,19 +447,26 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             return None, np.arange(counts.shape[0])
         return halves, np.sort(order[n:])
 
-    def _inferred(self, counts: sparse.csr_matrix, with_cov: bool = False) -> Iterator[tuple[slice, Documents]]:
-        engine, prepared = self._engine_and_topics()
+    def _inferred(
+        self, counts: sparse.csr_matrix, evidence: float = 1.0, with_cov: bool = False
+    ) -> Iterator[tuple[slice, Documents]]:
+        engine, prepared = self._engine_and_topics(evidence)
         for first in range(0, counts.shape[0], DOCUMENTS_A_BATCH):
             rows = slice(first, min(first + DOCUMENTS_A_BATCH, counts.shape[0]))
             yield rows, engine.infer(prepared, Batch.of(counts[rows]), with_cov)
 
-    def _engine_and_topics(self) -> tuple[Engine, Any]:
+    def _engine_and_topics(self, evidence: float = 1.0) -> tuple[Engine, Any]:
         """The engine and the topics in its form, kept from call to call: preparing costs more than a document."""
-        key = (self.engine, self.n_threads, self._local())
+        key = (self.engine, self.n_threads, self._local(), evidence)
         if key not in self._serving:
             engine = self._engine()
-            self._serving[key] = engine, engine.prepare(self.state_)
+            self._serving[key] = engine, engine.prepare(joint.with_evidence(self.state_, evidence))
         return self._serving[key]
+
+    def _evidence(self) -> float:
+        check_evidence(self)
+        usual = USUAL_EVIDENCE if self.inference == "memoized" else 1.0
+        return usual if self.evidence is None else float(self.evidence)
 
     def _engine(self) -> Engine:
         return select_engine(self.engine, self._local(), self.n_threads)

@@ -36,7 +36,7 @@ AT_LEAST = {
 }
 POSITIVE = ("alpha", "rho", "tau", "beta", "local_rate")
 NOT_NEGATIVE = ("tol", "local_tol", "step_exponent")
-OPTIONAL = ("n_threads", "total_documents", "beta", "random_state", "text_pipeline", "vocabulary")
+OPTIONAL = ("n_threads", "total_documents", "beta", "evidence", "random_state", "text_pipeline", "vocabulary")
 FLAGS = ("learn_alpha", "learn_tau", "learn_beta", "warm_start", "verbose")
 CHOICES = {
     "inference": INFERENCES,
@@ -54,6 +54,7 @@ def check_parameters(model: Any) -> None:
         _check(model, name, "a positive number", lambda x: _is_number(x) and x > 0)
     for name in NOT_NEGATIVE:
         _check(model, name, "a number, 0 or more", lambda x: _is_number(x) and x >= 0)
+    check_evidence(model)
     _check(model, "step_offset", "a number, 1 or more", lambda x: _is_number(x) and x >= 1)
     _check(model, "validation_fraction", "a number in [0, 1)", lambda x: _is_number(x) and 0 <= x < 1)
     for name in FLAGS:
@@ -89,6 +90,11 @@ def given_weights(init: Any, n_topics: int, n_words: int) -> sparse.csr_matrix |
         topic, word, value = next(zip(entries.row[is_bad], entries.col[is_bad], entries.data[is_bad], strict=True))
         raise InputError(f"init[{topic}, {word}] = {value:g}: weights of words must be finite, 0 or more")
     return weights
+
+
+def check_evidence(model: Any) -> None:
+    """Raise InputError for an `evidence` that makes no sense; it can be set after `fit`."""
+    _check(model, "evidence", "a number above 0, at most 1", lambda x: _is_number(x) and 0 < x <= 1)
 
 
 def check_whole(name: str, value: Any, least: int | None = None) -> None:

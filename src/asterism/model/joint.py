@@ -17,6 +17,7 @@ shrinks like 1/K.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +47,16 @@ def embedding_precision(topics: Topics) -> Floats:
     return np.asarray(
         topics.priors.rho * np.eye(topics.n_dims) + topics.priors.tau * topics.n_topics * topics.embedding_cov
     )
+
+
+def with_evidence(topics: Topics, evidence: float) -> Topics:
+    """Topics under which every token counts as `evidence` tokens.
+
+    Weighing the likelihood down by e and the prior up by 1/e have their maximum at the same γ and ξ; a covariance H^-1
+    under these topics is to be divided by e.
+    """
+    priors = replace(topics.priors, rho=topics.priors.rho / evidence, tau=topics.priors.tau / evidence)
+    return replace(topics, priors=priors)
 
 
 def objective(embedding: Floats, weights: Floats, topic_counts: Floats, topics: Topics) -> float:
