@@ -31,8 +31,8 @@ def rows(figures: dict[str, Any]) -> Rows:
     """A cell's figures as they are compared.
 
     A rival is judged by its topic proportions and, in each measure of retrieval, by the similarity that suits it best.
-    We are judged by document embeddings and the similarity that we recommend; beside it the paper's inner product,
-    and our topic proportions judged as a rival's.
+    We are judged by document embeddings and the similarity that we recommend; beside it the paper's choice, the inner
+    product of the model's own posterior, and our topic proportions judged as a rival's.
     """
     name, rankings, svm = figures["system"], figures["retrieval"], figures["svm"]
     common = {measure: figures[measure] for measure in ("perplexity", "npmi", "c_v", "diversity", "train_cpu_seconds")}
@@ -40,10 +40,10 @@ def rows(figures: dict[str, Any]) -> Rows:
     by_theta["svm"] = svm["theta"]["accuracy"]
     if "embedding" not in svm:
         return {name: common | by_theta}
-    recommended = rankings.get("similarity inner", rankings["embedding cosine"])
+    papers = "posterior" if "posterior" in svm else "embedding"
     return {
-        name: common | recommended | {"svm": svm["embedding"]["accuracy"]},
-        f"{name}, inner product": rankings["embedding inner"],
+        name: common | rankings["similarity inner"] | {"svm": svm["embedding"]["accuracy"]},
+        f"{name}, paper's vectors": rankings[f"{papers} inner"] | {"svm": svm[papers]["accuracy"]},
         f"{name}, proportions": by_theta,
     }
 
@@ -75,6 +75,20 @@ def ratios(table: Table, lower_is_better: bool) -> Table:
     return {name: {k: value / best[k] for k, value in row.items() if k in best} for name, row in table.items()}
 
 
+def race(measured: list[dict[str, Any]], ours: str, rival: str) -> dict[int, dict[str, float]]:
+    """Seconds of computation until our test perplexity is the rival's last one, over the rival's whole training; means
+    over the seeds that both have, by number of topics."""
+    by_cell = {(figures["system"], figures["n_topics"], figures["seed"]): figures for figures in measured}
+    found: dict[int, list[tuple[float, float]]] = {}
+    for (system, n_topics, seed), theirs in by_cell.items():
+        curve = by_cell.get((ours, n_topics, seed), {}).get("curve")
+        if system == rival and curve is not None:
+            reached = [seconds for _, seconds, perplexity in curve if perplexity <= theirs["perplexity"]]
+            found.setdefault(n_topics, []).append((min(reached, default=np.inf), theirs["train_cpu_seconds"]))
+    means = {k: np.mean(pairs, axis=0) for k, pairs in sorted(found.items())}
+    return {k: {"ours": float(a), "rival": float(b), "ratio": float(a / b)} for k, (a, b) in means.items()}
+
+
 def report(measured: list[dict[str, Any]]) -> None:
     for measure, table in tables(measured).items():
         lower_is_better = measure in LOWER_IS_BETTER
@@ -85,6 +99,10 @@ def report(measured: list[dict[str, Any]]) -> None:
         for name, row in table.items():
             pairs = ((row.get(k), over_best[name].get(k)) for k in topics)
             print(f"{name:<30}" + "".join(f"{shown(*pair):>17}" for pair in pairs))
+
+    print("\nseconds of computation until tomotopy LDA's perplexity is reached; in brackets over its whole training")
+    for k, times in race(measured, "asterism", "tomotopy-lda").items():
+        print(f"K = {k:<26}{times['ours']:>10.0f} of {times['rival']:.0f} ({times['ratio']:.2f})")
 
 
 def shown(value: float | None, ratio: float | None) -> str:
@@ -131,7 +149,7 @@ def plot_curves(panel: Any, measured: list[dict[str, Any]], style: Rows) -> None
 def styles(names: list[str]) -> Rows:
     """A colour a system, a dash a way of looking at it."""
     systems = list(dict.fromkeys(name.split(",")[0] for name in names))
-    dashes = {"inner product": "--", "proportions": ":"}
+    dashes = {"paper's vectors": "--", "proportions": ":"}
     return {
         name: {"color": f"C{systems.index(name.split(',')[0])}", "linestyle": dashes.get(name.split(", ")[-1], "-")}
         for name in names

@@ -24,18 +24,19 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from _comparison import plot, report, tables
+from _comparison import plot, race, report, tables
 from _harness import DATA, RESULTS, ROOT, newsgroups, write
 from _rivals import RIVALS, Counts, Floats, Rival
 from asterism import TextPipeline
 from asterism.corpus.tokens import read_documents
 from asterism.corpus.words import word_splitter
 from asterism.evaluation import c_v, linear_svm_accuracy, npmi, retrieval, topic_diversity
-from asterism.evaluation.completion import Completion, split_tokens
+from asterism.evaluation.completion import Completion, completion_score, split_tokens
 
 CACHE = ROOT / "benchmarks" / ".cache" / "quality"
 OURS = {"asterism": {}, "asterism-svi": {"inference": "svi"}}
 TOPICS, SEEDS = (20, 40, 60, 80, 100), (0, 1, 2)
+CURVE_SWEEPS = (1, 2, 4, 8, 12, 16)
 LARGEST = {"tomotopy-ctm": 20}  # its time grows with K cubed: at 100 topics 500 sweeps took more than 45 minutes
 
 
@@ -131,9 +132,25 @@ def proportions_of_all(rival: Rival, counts: Counts, average: Floats | None) -> 
 def our_outputs(cell: Cell, corpus: Corpus, n_threads: int) -> dict[str, Any]:
     from asterism import TopicEmbeddingModel
 
-    model = TopicEmbeddingModel(cell.n_topics, n_threads=n_threads, random_state=cell.seed, **OURS[cell.system])
+    states: list[tuple[float, float, Any]] = []  # seconds by the clock and of computation, topics after a sweep
+
+    class Watched(TopicEmbeddingModel):
+        def _learner(self, *arguments: Any) -> Any:
+            learner = super()._learner(*arguments)
+            sweep = learner.sweep
+
+            def watched(number: int) -> Iterator[int]:
+                yield from sweep(number)
+                states.append((time.perf_counter(), time.process_time(), learner.topics))
+
+            learner.sweep = watched
+            return learner
+
+    model = Watched(cell.n_topics, n_threads=n_threads, random_state=cell.seed, **OURS[cell.system])
+    began = time.perf_counter(), time.process_time()
     _, times = timed(lambda: model.fit(corpus.train))
-    return times | {
+    outputs = times | {
+        "curve": perplexity_curve(model, began, states, corpus.halves),
         "train_theta": model.topic_proportions(corpus.train),
         "test_theta": model.topic_proportions(corpus.test),
         "observed_theta": model.topic_proportions(corpus.halves.observed),
@@ -144,6 +161,22 @@ def our_outputs(cell: Cell, corpus: Corpus, n_threads: int) -> dict[str, Any]:
         "test_similarity": model.search_vectors(corpus.test),
         "topic_word": smoothed_topic_word(model),
     }
+    if model.inference == "memoized":  # the paper's embedding: the model's own posterior
+        model.set_params(evidence=1.0)
+        outputs |= {"train_posterior": model.transform(corpus.train), "test_posterior": model.transform(corpus.test)}
+    return outputs
+
+
+def perplexity_curve(model: Any, began: tuple[float, float], states: list[Any], halves: Completion) -> Floats:
+    """Seconds of training, by the clock and of computation, and test perplexity after some of the sweeps [n, 3]."""
+    engine = model._engine()
+    shown = [states[i - 1] for i in CURVE_SWEEPS if i <= len(states)]
+    return np.array(
+        [
+            (clock - began[0], computed - began[1], math.exp(-completion_score(engine, engine.prepare(topics), halves)))
+            for clock, computed, topics in shown
+        ]
+    )
 
 
 def smoothed_topic_word(model: Any) -> Floats:
@@ -176,6 +209,7 @@ def measure(cell: Cell, corpus: Corpus) -> dict[str, Any]:
         "corpus": corpus.key,
         **{name: float(outputs[name]) for name in ("train_seconds", "train_cpu_seconds", "n_threads")},
         "perplexity": completion_perplexity(outputs["observed_theta"], outputs["topic_word"], corpus.halves.scored),
+        **({"curve": outputs["curve"].tolist()} if "curve" in outputs else {}),
         **coherence(outputs["topic_word"], corpus),
         "svm": {name: classify(vectors, corpus) for name, vectors in document_vectors(outputs).items()},
         "retrieval": {name: retrieve(*how, corpus) for name, how in rankings(outputs).items()},
@@ -213,7 +247,7 @@ def coherence(topic_word: Floats, corpus: Corpus) -> dict[str, float]:
 
 def document_vectors(outputs: dict[str, Floats]) -> dict[str, tuple[Floats, Floats]]:
     """What a system offers as vectors of training and test documents."""
-    kinds = ("theta", "embedding", "similarity")
+    kinds = ("theta", "embedding", "posterior", "similarity")
     return {kind: (outputs[f"train_{kind}"], outputs[f"test_{kind}"]) for kind in kinds if f"train_{kind}" in outputs}
 
 
@@ -307,6 +341,7 @@ def compare(corpus: Corpus) -> None:
             },
             "rivals": {name: version(name) for name in ("tomotopy", "topica", "scikit-learn")},
             "tables": tables(found),
+            "seconds_to_rivals_perplexity": race(found, "asterism", "tomotopy-lda"),
         },
     )
 

@@ -12,7 +12,7 @@ import numpy as np
 from .state import Floats, Topics
 
 # Of the prior's variance: added to a direction's own, so that what hardly varies is not blown up.
-NOISE_SHARE = 0.1
+NOISE_SHARE = 0.3
 # Of a typical vector's length: a vector much shorter than this says little, and stays short.
 SHORT = 0.3
 
