@@ -1,5 +1,7 @@
 """Memoized inference through the estimator: repeatable, recovering, better than the paper's, sane on odd corpora."""
 
+import copy
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -141,7 +143,8 @@ def test_odd_corpora_stay_sane(counts, n_topics, n_dims):
 def test_uncertainty_and_spread_of_documents_make_up_the_prior(fitted, planted):
     """Parameter expansion keeps E[a a'] = I/ρ: what Σ_a leaves is how documents spread."""
     rho = fitted.state_.priors.rho
-    spread = np.cov(fitted.transform(planted.counts).T, bias=True)
+    posterior = copy.copy(fitted).set_params(evidence=1.0)
+    spread = np.cov(posterior.transform(planted.counts).T, bias=True)
     np.testing.assert_allclose(spread + fitted.state_.document_cov, np.eye(3) / rho, atol=0.25 / rho)
 
 
