@@ -1,0 +1,165 @@
+"""What each ingredient of memoized inference is worth: one at a time is switched off, or on, 20Newsgroups, 100 topics.
+
+python benchmarks/ablation.py          an hour on 2 cores; writes results/ablation.json
+
+All variants but those without it begin with the same LDA draws, which are found once. Perplexity is by completion on
+the test documents; the classifier is a linear SVM on document embeddings. Ratios are over the first row, the defaults.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from _harness import DATA, write
+from asterism import TopicEmbeddingModel
+from asterism.evaluation import linear_svm_accuracy
+from asterism.inference import memoized as learner
+from asterism.model import memoized
+from quality import Corpus, read_corpus
+
+N_TOPICS = 100
+
+
+def without_coupling(
+    weight_embedding: Any, embedding_outer: Any, weight_square: Any, shrinkage: Any, cov_sum: Any, topics: Any
+) -> Any:
+    """Mean field: the uncertainty of a enters E[a a'] and not E[η a']."""
+    return memoized_couple(weight_embedding, embedding_outer, weight_square, 0 * shrinkage, cov_sum, topics)
+
+
+def without_expansion(topics: Any, total: Any, *rest: Any) -> Any:
+    """Documents keep their coordinates, and U grows by the regression alone."""
+    grown, expansion = memoized_update(topics, total, *rest)
+    back = expansion.transform.T
+    factor = np.linalg.inv(back)
+    embedding = grown.embedding @ back
+    mean = grown.mean - embedding @ expansion.shift
+    cov = factor @ grown.document_cov @ factor.T
+    still = memoized.Expansion(np.zeros_like(expansion.shift), np.eye(topics.n_dims))
+    return replace(grown, embedding=embedding, mean=mean, document_cov=cov), still
+
+
+def without_mean(topics: Any, total: Any, *rest: Any) -> Any:
+    """m = 0: how common a topic is has to be told by the embeddings."""
+    no_ones = replace(
+        total,
+        weight_embedding=np.hstack([total.weight_embedding[:, :-1], np.zeros((topics.n_topics, 1))]),
+        embedding_outer=_alone(total.embedding_outer),
+    )
+    grown, expansion = memoized_update(replace(topics, mean=0 * topics.mean), no_ones, *rest)
+    return replace(grown, mean=0 * grown.mean), expansion
+
+
+def _alone(outer: Any) -> Any:
+    """The moments with embeddings and the appended 1 uncorrelated."""
+    alone = outer.copy()
+    alone[-1, :-1] = alone[:-1, -1] = 0
+    return alone
+
+
+memoized_couple, memoized_update = memoized.couple, memoized.update
+UPDATE, COUPLE = "asterism.model.memoized.update", "asterism.model.memoized.couple"
+
+# Name, settings of the estimator, what is replaced.
+VARIANTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("defaults", {}, {}),
+    ("no LDA before", {"init": "random"}, {}),
+    ("50 sweeps of LDA before", {"warm_sweeps": 50}, {}),
+    ("no soft sweeps", {"draw_sweeps": 30, "max_sweeps": 30}, {}),
+    ("one sweep of draws", {"draw_sweeps": 1}, {}),
+    ("soft sweeps over drawn pairs only", {}, {"asterism.inference.memoized.MOST_PAIRS": 0}),
+    (
+        "no coupling in the topic update",
+        {},
+        {COUPLE: without_coupling, "asterism.engines.cpu.couple": without_coupling},
+    ),
+    ("no parameter expansion", {}, {UPDATE: without_expansion}),
+    ("no topic mean", {}, {UPDATE: without_mean}),
+    ("tau learned", {"learn_tau": True}, {}),
+    ("alpha learned", {"learn_alpha": True}, {}),
+    ("beta learned", {"learn_beta": True}, {}),
+    ("the model's own posterior as embedding", {"evidence": 1.0}, {}),
+    ("stochastic, Newton", {"inference": "svi", "local_solver": "newton"}, {}),
+    ("stochastic, as in the paper", {"inference": "svi"}, {}),
+]
+
+
+class SharedStart:
+    """The draws of LDA, found by the first variant and used by those that would find the same."""
+
+    def __init__(self) -> None:
+        self.draws: dict[Any, Any] = {}
+        self.warm_up = learner.MemoizedLearner.warm_up
+
+    def __call__(self, key: Any) -> Callable[[Any], Iterator[int]]:
+        def warm_up(this: learner.MemoizedLearner) -> Iterator[int]:
+            if key in self.draws:
+                draws = self.draws[key].copy()
+                this.settings = replace(this.settings, warm_sweeps=0)
+                with patch.object(this, "_first_draws", lambda *_: draws):
+                    yield from self.warm_up(this)
+            else:
+                yield from self.warm_up(this)
+                self.draws[key] = this.draws.copy()
+
+        return warm_up
+
+
+def run(corpus: Corpus, n_threads: int, seed: int) -> dict[str, dict[str, float]]:
+    start, found = SharedStart(), {}
+    for name, settings, replaced in VARIANTS:
+        key = tuple((setting, settings.get(setting)) for setting in ("init", "warm_sweeps", "learn_beta"))
+        with ExitStack() as stack:
+            stack.enter_context(patch.object(learner.MemoizedLearner, "warm_up", start(key)))
+            for target, value in replaced.items():
+                stack.enter_context(patch(target, value))
+            began = time.process_time()
+            model = TopicEmbeddingModel(N_TOPICS, n_threads=n_threads, random_state=seed, **settings).fit(corpus.train)
+            seconds = time.process_time() - began
+        vectors = model.transform(corpus.train), model.transform(corpus.test)
+        accuracy = linear_svm_accuracy(vectors[0], corpus.train_labels, vectors[1], corpus.test_labels).accuracy
+        found[name] = {
+            "perplexity": model.perplexity(corpus.test),
+            "svm": accuracy,
+            "sweeps": model.n_sweeps_,
+            "cpu_seconds_after_the_start": seconds,
+        }
+        print(f"{time.strftime('%H:%M:%S')} {name}: {found[name]}", flush=True)
+    return found
+
+
+def report(found: dict[str, dict[str, float]]) -> None:
+    usual = found["defaults"]
+    print(f"\n{'':<40}{'perplexity':>12}{'ratio':>8}{'SVM':>8}{'ratio':>8}{'sweeps':>8}")
+    for name, row in found.items():
+        shares = row["perplexity"] / usual["perplexity"], row["svm"] / usual["svm"]
+        print(
+            f"{name:<40}{row['perplexity']:>12.0f}{shares[0]:>8.3f}{row['svm']:>8.3f}{shares[1]:>8.3f}{row['sweeps']:>8}"
+        )
+
+
+def main() -> None:
+    if not (DATA / "20newsgroups").exists():
+        raise SystemExit(f"20Newsgroups is not in {DATA}; set ASTERISM_DATA")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    threadpool_limits(given.threads)
+    found = run(read_corpus(), given.threads, given.seed)
+    report(found)
+    write("ablation", {"n_topics": N_TOPICS, "seed": given.seed, "variants": found})
+
+
+if __name__ == "__main__":
+    main()
