@@ -38,6 +38,7 @@ OURS = {"asterism": {}, "asterism-svi": {"inference": "svi"}}
 TOPICS, SEEDS = (20, 40, 60, 80, 100), (0, 1, 2)
 CURVE_SWEEPS = (1, 2, 4, 8, 12, 16)
 LARGEST = {"tomotopy-ctm": 20}  # its time grows with K cubed: at 100 topics 500 sweeps took more than 45 minutes
+SEEDLESS = {"topica-ctm"}  # its start is spectral: seeds 0 and 1 gave the same figures to the last digit
 
 
 class Corpus(NamedTuple):
@@ -283,7 +284,9 @@ def cells(systems: list[str], topics: list[int], seeds: list[int]) -> Iterator[C
     """All that were asked for: the first seed's are done first, in the order of the topics given."""
     for seed in seeds:
         for n_topics in topics:
-            yield from (Cell(system, n_topics, seed) for system in systems if n_topics <= LARGEST.get(system, n_topics))
+            for system in systems:
+                if n_topics <= LARGEST.get(system, n_topics) and (system not in SEEDLESS or seed == SEEDS[0]):
+                    yield Cell(system, n_topics, seed)
 
 
 def is_trained(cell: Cell, corpus: Corpus) -> bool:
