@@ -4,7 +4,8 @@ python benchmarks/quality.py           hours on 2 cores; writes results/quality.
 
 A cell is one system, one number of topics, one seed. Its measures are kept in results/quality, so a study that was
 interrupted goes on where it stopped, on another machine, too; delete a system's files there to measure it again. What
-trained systems gave out is in .cache/quality; delete that as well to train them again.
+trained systems gave out is in .cache/quality (NAME.npz), and our own models (NAME.model, NAME.json); delete those as
+well to ask or train them again.
 """
 
 from __future__ import annotations
@@ -133,6 +134,34 @@ def proportions_of_all(rival: Rival, counts: Counts, average: Floats | None) -> 
 def our_outputs(cell: Cell, corpus: Corpus, n_threads: int) -> dict[str, Any]:
     from asterism import TopicEmbeddingModel
 
+    folder, about = cell.path.with_suffix(".model"), cell.path.with_suffix(".json")
+    training = json.loads(about.read_text()) if about.exists() else {}
+    if training.pop("corpus", None) != corpus.key:
+        model, training = train_ours(cell, corpus, n_threads)
+        model.save(folder)
+        about.write_text(json.dumps(training | {"corpus": corpus.key}))
+    model = TopicEmbeddingModel.load(folder).set_params(n_threads=n_threads)
+    outputs = training | {
+        "train_theta": model.topic_proportions(corpus.train),
+        "test_theta": model.topic_proportions(corpus.test),
+        "observed_theta": model.topic_proportions(corpus.halves.observed),
+        "train_embedding": model.transform(corpus.train),
+        "test_embedding": model.transform(corpus.test),
+        # What the library recommends for retrieval, by inner product.
+        "train_similarity": model.search_vectors(corpus.train),
+        "test_similarity": model.search_vectors(corpus.test),
+        "topic_word": smoothed_topic_word(model),
+    }
+    if model.inference == "memoized":  # the paper's embedding: the model's own posterior
+        model.set_params(evidence="all")
+        outputs |= {"train_posterior": model.transform(corpus.train), "test_posterior": model.transform(corpus.test)}
+    return outputs
+
+
+def train_ours(cell: Cell, corpus: Corpus, n_threads: int) -> tuple[Any, dict[str, Any]]:
+    """A trained model, with the time it took and how its perplexity fell."""
+    from asterism import TopicEmbeddingModel
+
     states: list[tuple[float, float, Any]] = []  # seconds by the clock and of computation, topics after a sweep
 
     class Watched(TopicEmbeddingModel):
@@ -150,22 +179,7 @@ def our_outputs(cell: Cell, corpus: Corpus, n_threads: int) -> dict[str, Any]:
     model = Watched(cell.n_topics, n_threads=n_threads, random_state=cell.seed, **OURS[cell.system])
     began = time.perf_counter(), time.process_time()
     _, times = timed(lambda: model.fit(corpus.train))
-    outputs = times | {
-        "curve": perplexity_curve(model, began, states, corpus.halves),
-        "train_theta": model.topic_proportions(corpus.train),
-        "test_theta": model.topic_proportions(corpus.test),
-        "observed_theta": model.topic_proportions(corpus.halves.observed),
-        "train_embedding": model.transform(corpus.train),
-        "test_embedding": model.transform(corpus.test),
-        # What the library recommends for retrieval, by inner product.
-        "train_similarity": model.search_vectors(corpus.train),
-        "test_similarity": model.search_vectors(corpus.test),
-        "topic_word": smoothed_topic_word(model),
-    }
-    if model.inference == "memoized":  # the paper's embedding: the model's own posterior
-        model.set_params(evidence=1.0)
-        outputs |= {"train_posterior": model.transform(corpus.train), "test_posterior": model.transform(corpus.test)}
-    return outputs
+    return model, times | {"curve": perplexity_curve(model, began, states, corpus.halves).tolist()}
 
 
 def perplexity_curve(model: Any, began: tuple[float, float], states: list[Any], halves: Completion) -> Floats:

@@ -370,10 +370,14 @@ def test_search_vectors_are_written_on_request(sources, texts, text_folder, tmp_
 
 def test_evidence_of_words_is_given_on_request(sources, texts, text_folder, tmp_path):
     command = "embed", text_folder, sources / "texts.jsonl", "--text-field", "body", "-o", tmp_path / "v.npy"
-    done(*command, "--evidence", "0.05")
-    expected = TopicEmbeddingModel.load(text_folder).set_params(evidence=0.05).transform(texts)
+    done(*command, "--evidence", "0.5")
+    expected = TopicEmbeddingModel.load(text_folder).set_params(evidence=0.5).transform(texts)
     np.testing.assert_array_equal(np.load(tmp_path / "v.npy"), expected)
-    assert "evidence=7" in refused(*command, "--evidence", "7")
+    done(*command, "--evidence", "all")
+    expected = TopicEmbeddingModel.load(text_folder).set_params(evidence="all").transform(texts)
+    np.testing.assert_array_equal(np.load(tmp_path / "v.npy"), expected)
+    assert "evidence=-7" in refused(*command, "--evidence", "-7")
+    assert "--evidence" in refused(*command, "--evidence", "some")
 
 
 def test_counts_may_have_their_words_in_another_order(sources, counts_folder, tmp_path):

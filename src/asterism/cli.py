@@ -137,7 +137,8 @@ def fit(
     rho: Annotated[float, _option("Precision of document embeddings.", panel=PRIORS)] = 0.1,
     tau: Annotated[float, _option("Precision of topic weights.", panel=PRIORS)] = 1.0,
     beta: Annotated[
-        float | None, _option("Dirichlet prior of words; 0.01 by default.", panel=PRIORS, show_default=False)
+        float | None,
+        _option("Dirichlet prior of words; 0.01 by default, for svi 1/topics.", panel=PRIORS, show_default=False),
     ] = None,
     learn_alpha: Annotated[bool, _flag("Learn alpha from there on.", panel=PRIORS)] = False,
     learn_tau: Annotated[bool, _flag("Learn tau from there on.", panel=PRIORS)] = False,
@@ -164,8 +165,8 @@ def fit(
         language=language,
         stop_words="auto" if stop_words else None,
         stem=stem,
-        min_df=_frequency(min_df, "--min-df"),
-        max_df=_frequency(max_df, "--max-df"),
+        min_df=_number_or("auto", min_df, "--min-df"),
+        max_df=_number_or("auto", max_df, "--max-df"),
         max_words=max_words,
     )
     model = TopicEmbeddingModel(
@@ -245,7 +246,7 @@ def embed(
     out: Annotated[Path, _option("File to write: .npy, .csv or .jsonl.", "--out", "-o")],
     search: Annotated[bool, _flag("Vectors whose inner product ranks documents by likeness.", "--search")] = False,
     evidence: Annotated[
-        float | None, _option("What a word counts against the prior; 1 is the model's own posterior.")
+        str | None, _option("Words a document counts for, at most; 'all' is the model's own posterior.")
     ] = None,
     text_field: TextField = "text",
     vocabulary: VocabularyFile = None,
@@ -256,7 +257,7 @@ def embed(
     check_vector_file(out)
     loaded = _load(model)
     if evidence is not None:
-        loaded.set_params(evidence=evidence)
+        loaded.set_params(evidence=_number_or("all", evidence, "--evidence"))
     corpus = _read(source, text_field, vocabulary)
     documents = _documents_for(loaded, corpus)
     vectors = loaded.search_vectors(documents) if search else loaded.transform(documents)
@@ -344,10 +345,10 @@ def _documents_for(model: TopicEmbeddingModel, corpus: Corpus) -> Any:
     return over_vocabulary(corpus.documents, corpus.vocabulary, list(model.vocabulary_))
 
 
-def _frequency(value: str, option: str) -> str | float:
-    if value == "auto":
+def _number_or(word: str, value: str, option: str) -> str | float:
+    if value == word:
         return value
     try:
         return float(value) if "." in value else int(value)
     except ValueError:
-        raise InputError(f"{option} {value} is neither a number nor auto") from None
+        raise InputError(f"{option} {value} is neither a number nor {word}") from None

@@ -26,7 +26,8 @@ from .evaluation.completion import Completion, completion_score, split_tokens
 from .inference.base import Learner
 from .inference.memoized import MemoizedLearner, MemoizedSettings, unknown_topics
 from .inference.svi import NOTHING_SEEN, Seen, SviLearner, SviSettings, consecutive_batches, learn_stream
-from .model import joint, random, similarity, svi
+from .model import random, similarity, svi
+from .model.evidence import ALL_WORDS, Evidence
 from .model.start import GivenTopics, given_topics
 from .model.state import Batch, Documents, Floats, LocalSettings, Priors, Topics
 from .model.topics import weight_correlation
@@ -38,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 MOST_HELDOUT, FEWEST_HELDOUT = 300, 20
 USUAL_BETA = 0.01
-USUAL_EVIDENCE = 0.2
+USUAL_EVIDENCE = 8.0
 DOCUMENTS_A_BATCH = 512
 
 
@@ -85,9 +86,9 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         1/n_topics.
     learn_alpha, learn_tau, learn_beta : whether memoized inference learns them from there on; `state_.priors` holds
         what they become.
-    evidence : what a word counts against the prior in `transform` and `search_vectors`, above 0 and at most 1; it
-        can be changed at any time. 1 is the model's own posterior; words come in bursts, so less makes vectors that
-        classify and rank better. None is 0.2, or for "svi" the paper's 1.
+    evidence : how many words a document counts for, at most, in `transform` and `search_vectors` (docs/guide.md); it
+        can be changed at any time. "all" counts every word, which is the model's own posterior; words come in bursts,
+        so less makes vectors that classify better. None is 8, or for "svi" "all", as in the paper.
     topics_per_document, words_per_topic, topics_per_word : the paper's K_s, V_s and s, which bound the
         candidate topics of a token; memoized inference uses K_s alone.
     local_solver : of stochastic inference: "adagrad" finds a document's topic weights as in the paper, "newton" solves
@@ -145,7 +146,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         learn_alpha: bool = False,
         learn_tau: bool = False,
         learn_beta: bool = False,
-        evidence: float | None = None,
+        evidence: float | str | None = None,
         topics_per_document: int = 50,
         words_per_topic: int = 100,
         topics_per_word: int = 10,
@@ -266,17 +267,16 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         shape = counts.shape[0], self.state_.n_dims
         result = np.empty(shape, dtype=np.float32)
         covs = np.empty((*shape, shape[1]) if return_cov else 0, dtype=np.float32)
-        evidence = self._evidence()
-        for rows, documents in self._inferred(counts, evidence, return_cov):
+        for rows, documents in self._inferred(counts, self._evidence(), return_cov):
             result[rows] = documents.embedding
             if documents.cov is not None:
-                covs[rows] = documents.cov / evidence
+                covs[rows] = documents.cov
         return (result, covs) if return_cov else result
 
     def search_vectors(self, X: Any) -> NDArray[np.float32]:
         """Vectors for retrieval [n_documents, n_dims]: the larger their inner product, the more alike two documents.
 
-        They rank better than the embeddings themselves, whose inner product favours long documents and the few
+        Embeddings with lengths and directions evened out: their own inner product favours long documents and the few
         directions in which documents differ most (docs/guide.md). Index them as they are.
         """
         return similarity.search_vectors(self.transform(X), self.state_).astype(np.float32)
@@ -448,25 +448,26 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return halves, np.sort(order[n:])
 
     def _inferred(
-        self, counts: sparse.csr_matrix, evidence: float = 1.0, with_cov: bool = False
+        self, counts: sparse.csr_matrix, evidence: Evidence = ALL_WORDS, with_cov: bool = False
     ) -> Iterator[tuple[slice, Documents]]:
         engine, prepared = self._engine_and_topics(evidence)
         for first in range(0, counts.shape[0], DOCUMENTS_A_BATCH):
             rows = slice(first, min(first + DOCUMENTS_A_BATCH, counts.shape[0]))
-            yield rows, engine.infer(prepared, Batch.of(counts[rows]), with_cov)
+            yield rows, evidence.in_words(engine.infer(prepared, evidence.weigh(Batch.of(counts[rows])), with_cov))
 
-    def _engine_and_topics(self, evidence: float = 1.0) -> tuple[Engine, Any]:
+    def _engine_and_topics(self, evidence: Evidence = ALL_WORDS) -> tuple[Engine, Any]:
         """The engine and the topics in its form, kept from call to call: preparing costs more than a document."""
         key = (self.engine, self.n_threads, self._local(), evidence)
         if key not in self._serving:
             engine = self._engine()
-            self._serving[key] = engine, engine.prepare(joint.with_evidence(self.state_, evidence))
+            self._serving[key] = engine, engine.prepare(evidence.in_units(self.state_))
         return self._serving[key]
 
-    def _evidence(self) -> float:
+    def _evidence(self) -> Evidence:
         check_evidence(self)
-        usual = USUAL_EVIDENCE if self.inference == "memoized" else 1.0
-        return usual if self.evidence is None else float(self.evidence)
+        usual = USUAL_EVIDENCE if self.inference == "memoized" else "all"
+        given = usual if self.evidence is None else self.evidence
+        return ALL_WORDS if given == "all" else Evidence(float(given))
 
     def _engine(self) -> Engine:
         return select_engine(self.engine, self._local(), self.n_threads)

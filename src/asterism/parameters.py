@@ -94,7 +94,7 @@ def given_weights(init: Any, n_topics: int, n_words: int) -> sparse.csr_matrix |
 
 def check_evidence(model: Any) -> None:
     """Raise InputError for an `evidence` that makes no sense; it can be set after `fit`."""
-    _check(model, "evidence", "a number above 0, at most 1", lambda x: _is_number(x) and 0 < x <= 1)
+    _check(model, "evidence", "a number above 0 or 'all'", lambda x: x > 0 if _is_number(x) else _is_all(x))
 
 
 def check_whole(name: str, value: Any, least: int | None = None) -> None:
@@ -119,6 +119,10 @@ def _is_whole(value: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_all(value: Any) -> bool:
+    return isinstance(value, str) and value == "all"
 
 
 def _is_random_state(value: Any) -> bool:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from asterism import sample_corpus
 from asterism.engines import select_engine
@@ -96,8 +97,14 @@ def test_newton_rounds_differ_from_each_other_and_stay_within_what_is_allowed():
     assert all(abs(drawn[i] - drawn[i + 1]).sum() > 0.2 * counts.sum() for i in range(2))
 
 
-def test_inferred_documents_equal_the_references(name):
-    counts, topics, settings = make(129)
+@pytest.mark.parametrize("n_dense", [0, 30, 61])
+def test_inferred_documents_equal_the_references(name, n_dense):
+    """Words with few topics, and words with every topic, which have a path of their own."""
+    counts, topics, settings = make(129, sparsity=(3, 61, 7))
+    word_topic = topics.word_topic.toarray()
+    word_topic[:n_dense] += 0.1
+    word_topic[n_dense:, ::2] = 0
+    topics = replace(topics, word_topic=sparse.csr_matrix(word_topic))
     reference, engine = ReferenceEngine(settings), ENGINES[name](settings)
     expected = reference.infer(reference.prepare(topics), Batch.of(counts))
     actual = engine.infer(engine.prepare(topics), Batch.of(counts))

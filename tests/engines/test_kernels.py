@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from asterism.engines import _cpu_kernels as kernels
+from asterism.engines._jit import exp_of
 from asterism.model import random, tokens
 
 # Parts of kernels have no door from Python; these are doors.
@@ -32,6 +33,17 @@ def uniform(stream, index):
 @numba.njit
 def mark_heaviest(weights, heap, marked):
     kernels.mark_heaviest(weights, heap, marked)
+
+
+@numba.njit
+def exponentials(x, out):
+    for i in range(x.size):
+        out[i] = exp_of(x[i])
+
+
+@numba.njit
+def largest(values):
+    return kernels.largest(values)
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 128])
@@ -58,11 +70,36 @@ def test_heaviest_topics_equal_the_references(n_top):
         np.testing.assert_array_equal(np.flatnonzero(marked), tokens.heaviest_topics(weights, n_top))
 
 
+def test_exponentials_are_right_to_a_bit_or_two_in_single_precision():
+    x = np.concatenate([np.linspace(-86.9, 87.9, 100_001), [0.0, -1e-30, 1e-30]]).astype(np.float32)
+    out = np.empty_like(x)
+    exponentials(x, out)
+    np.testing.assert_allclose(out, np.exp(x.astype(np.float64)), rtol=2.5e-7)
+    beyond = np.array([-88.0, -1e30, -np.inf], dtype=np.float32)  # of θ's largest: nothing
+    exponentials(beyond, out)
+    assert (out[:3] < 1e-37).all()
+
+
+def test_exponentials_are_numpys_in_double_precision():
+    x, out = np.linspace(-700, 700, 1001), np.empty(1001)
+    exponentials(x, out)
+    np.testing.assert_allclose(out, np.exp(x), rtol=1e-15)
+
+
+@pytest.mark.parametrize("n", range(1, 10))
+def test_the_largest_is_found_wherever_it_is(n):
+    for place in range(n):
+        values = -1.0 - np.arange(n, dtype=np.float32)
+        values[place] = -0.5
+        assert largest(values) == np.float32(-0.5)
+
+
 def test_the_same_code_runs_without_the_compiler():
     """NUMBA_DISABLE_JIT=1: kernels stay Python, to be stepped through; draws are the same."""
     program = """
 import numpy as np
 from asterism.engines import _cpu_kernels as kernels
+from asterism.engines._jit import exp_of
 from asterism.model import random
 print(type(kernels.mix).__name__, repr(kernels.uniform(random.stream(9)[0], 3)))
 """

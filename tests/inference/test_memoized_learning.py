@@ -143,7 +143,7 @@ def test_odd_corpora_stay_sane(counts, n_topics, n_dims):
 def test_uncertainty_and_spread_of_documents_make_up_the_prior(fitted, planted):
     """Parameter expansion keeps E[a a'] = I/ρ: what Σ_a leaves is how documents spread."""
     rho = fitted.state_.priors.rho
-    posterior = copy.copy(fitted).set_params(evidence=1.0)
+    posterior = copy.copy(fitted).set_params(evidence="all")
     spread = np.cov(posterior.transform(planted.counts).T, bias=True)
     np.testing.assert_allclose(spread + fitted.state_.document_cov, np.eye(3) / rho, atol=0.25 / rho)
 

@@ -57,14 +57,6 @@ def test_steps_never_go_down_and_reach_the_top(topics, trial):
     assert values[-1] == pytest.approx(-best.fun, abs=1e-4)
 
 
-def test_evidence_weighs_every_token(topics):
-    """Topics with evidence e make F what it is for e times the counts, but for its unit."""
-    rng = np.random.default_rng(0)
-    embedding, weights, counts = rng.normal(size=3), rng.normal(size=6), rng.integers(0, 9, 6).astype(float)
-    weighed = 0.3 * joint.objective(embedding, weights, counts, joint.with_evidence(topics, 0.3))
-    assert weighed == pytest.approx(joint.objective(embedding, weights, 0.3 * counts, topics))
-
-
 def test_a_document_without_tokens_is_at_the_prior(topics):
     solution = joint.joint_step(np.ones(3), topics.mean + topics.embedding @ np.ones(3), np.zeros(6), topics)
     np.testing.assert_allclose(solution.embedding, 0, atol=1e-12)

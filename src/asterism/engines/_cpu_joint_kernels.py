@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..model.joint import LONGEST_STEP, MOST_HALVINGS, RENEWALS, ROUNDING
+from ..model import joint
+from ..model.joint import LONGEST_STEP, MOST_HALVINGS, ROUNDING
 from ..model.memoized import COUNT_UNIT
 from ..model.random import DRAWS
 from ._cpu_kernels import (
@@ -25,8 +26,10 @@ from ._jit import exp_of, kernel, part, reduction
 
 Array = Any
 
-# A topic whose curvature h is below this does not shape H.
-NEGLIGIBLE_CURVATURE = 1e-4
+moves_embedding, renews_curvature = part(joint.moves_embedding), part(joint.renews_curvature)
+
+# A topic whose curvature h is below this share of the prior's does not shape H.
+NEGLIGIBLE_CURVATURE = 1e-3
 # Tokens whose probabilities are multiplied before a logarithm is taken.
 TOKENS_A_LOG = 8
 # Documents whose covariances are summed together, before the sums are added in order.
@@ -185,11 +188,12 @@ def factorise_curvature(n_tokens: Any, c: float, space: Any, scratch: Any) -> No
     """The factor of H = P + U' diag(h) U - b b'/c."""
     n_topics, n_dims = space.embedding.shape
     H, pulls, b, n_shaping = scratch.H, scratch.pulls, scratch.pulled, 0
+    negligible = NEGLIGIBLE_CURVATURE * space.precision[0, 0]
     root_of_tokens = n_tokens ** pulls.dtype.type(0.5)
     for k in range(n_topics):
         pulls[k] = space.tau * root_of_tokens * scratch.theta[k] * scratch.inverse[k]
         h = space.tau * n_tokens * scratch.theta[k] * scratch.inverse[k]
-        if h > NEGLIGIBLE_CURVATURE:
+        if h > negligible:
             root, u, row = np.sqrt(h), space.embedding[k], scratch.scaled[n_shaping]
             for m in range(n_dims):
                 row[m] = root * u[m]
@@ -345,18 +349,6 @@ def relax_documents(
     if covs.size:
         # H^-1 = L^-T L^-1, for all documents in one product.
         np.dot(inverses.T, inverses, covs[first // DOCUMENTS_A_BLOCK])
-
-
-@part
-def moves_embedding(step: int) -> bool:
-    """joint.moves_embedding."""
-    return step > 0
-
-
-@part
-def renews_curvature(step: int) -> bool:
-    """joint.renews_curvature."""
-    return step in RENEWALS
 
 
 @kernel

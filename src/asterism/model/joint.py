@@ -17,7 +17,6 @@ shrinks like 1/K.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -47,16 +46,6 @@ def embedding_precision(topics: Topics) -> Floats:
     return np.asarray(
         topics.priors.rho * np.eye(topics.n_dims) + topics.priors.tau * topics.n_topics * topics.embedding_cov
     )
-
-
-def with_evidence(topics: Topics, evidence: float) -> Topics:
-    """Topics under which every token counts as `evidence` tokens.
-
-    Weighing the likelihood down by e and the prior up by 1/e have their maximum at the same γ and ξ; a covariance H^-1
-    under these topics is to be divided by e.
-    """
-    priors = replace(topics.priors, rho=topics.priors.rho / evidence, tau=topics.priors.tau / evidence)
-    return replace(topics, priors=priors)
 
 
 def objective(embedding: Floats, weights: Floats, topic_counts: Floats, topics: Topics) -> float:
@@ -98,9 +87,9 @@ def joint_step(
     topic_counts: Floats,
     topics: Topics,
     precision: Floats | None = None,
-    moves_embedding: bool = True,
+    with_embedding: bool = True,
 ) -> Solution:
-    """One safeguarded Newton step; `precision` is H where an earlier one is to serve."""
+    """One safeguarded Newton step; `precision` is H where an earlier one is to serve, γ moves `with_embedding`."""
     tau, U, P = topics.priors.tau, topics.embedding, embedding_precision(topics)
     n_tokens, theta = topic_counts.sum(), special.softmax(weights)
     residual = weights - topics.mean - U @ embedding
@@ -115,7 +104,7 @@ def joint_step(
     embedding_gradient = -P @ embedding + tau * U.T @ residual
     H = curvature(theta, n_tokens, topics) if precision is None else precision
     d_embedding = np.zeros_like(embedding)
-    if moves_embedding:
+    if with_embedding:
         d_embedding = np.linalg.solve(H, embedding_gradient + tau * U.T @ apply_inverse_b(weight_gradient))
     d_weights = apply_inverse_b(weight_gradient + tau * U @ d_embedding)
 
@@ -126,5 +115,5 @@ def joint_step(
         if objective(*moved, topic_counts, topics) >= before - ROUNDING * abs(before):
             break
         step /= 2
-    change = step * float(np.abs(d_weights).max()) if moves_embedding else np.inf
+    change = step * float(np.abs(d_weights).max()) if with_embedding else np.inf
     return Solution(*moved, H, tau * inverse_diagonal, change)
