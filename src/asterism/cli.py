@@ -106,7 +106,7 @@ def fit(
     max_sweeps: Annotated[int, _option("Most passes over the documents.", panel=TRAINING)] = 40,
     tol: Annotated[
         float, _option("Stop when the held-out log-likelihood per token changes by less.", panel=TRAINING)
-    ] = 5e-4,
+    ] = 1e-4,
     evaluate_every: Annotated[int, _option("Sweeps between two evaluations.", panel=TRAINING)] = 1,
     init: Annotated[Start, _option("Where memoized inference begins.", panel=TRAINING)] = Start.lda,
     warm_sweeps: Annotated[int, _option("Most sweeps of LDA before memoized inference.", panel=TRAINING)] = 1000,

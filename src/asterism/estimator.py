@@ -131,7 +131,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         engine: str = "auto",
         n_threads: int | None = None,
         max_sweeps: int = 40,
-        tol: float = 5e-4,
+        tol: float = 1e-4,
         evaluate_every: int = 1,
         init: Any = "lda",
         warm_start: bool = False,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import optimize, sparse
+from scipy import optimize, sparse, special
 
 from asterism.model import joint
 from asterism.model.state import Priors, Topics
@@ -77,3 +77,38 @@ def test_eight_steps_from_cold_do_at_a_thousand_topics():
         embedding, weights, *_ = joint.joint_step(embedding, weights, counts.astype(float), topics)
     missing = (values[-1] - values[8]) / (values[-1] - values[0])
     assert missing < 0.01
+
+
+def _document(n_topics, n_dims=4, seed=0):
+    rng = np.random.default_rng(seed)
+    nothing = np.zeros((n_dims, n_dims))
+    word_topic = sparse.csr_matrix((5, n_topics))
+    topics = Topics(
+        rng.normal(size=(n_topics, n_dims)),
+        nothing,
+        nothing,
+        rng.normal(size=n_topics),
+        word_topic,
+        Priors(1, 0.5, 2, 1),
+    )
+    return topics, special.softmax(3 * rng.normal(size=n_topics))
+
+
+def test_curvature_is_what_eliminating_the_weights_leaves():
+    """H = P + τ U'U - τ² U'B^-1 U."""
+    topics, theta = _document(30)
+    B = 2 * np.eye(30) + 40 * (np.diag(theta) - np.outer(theta, theta))
+    U = topics.embedding
+    expected = joint.embedding_precision(topics) + 2 * U.T @ U - 4 * U.T @ np.linalg.solve(B, U)
+    np.testing.assert_allclose(joint.curvature(theta, 40, topics, light=0), expected, rtol=1e-9)
+
+
+def test_light_topics_shape_the_curvature_together():
+    """Close to exact where many topics bear little each, and never below the prior's precision."""
+    topics, theta = _document(3000)
+    exact, joined = (joint.curvature(theta, 40, topics, light) for light in (0, joint.LIGHT))
+    assert np.abs(joined - exact).max() < 0.1 * np.abs(exact).max()
+    alone, _ = np.linalg.eigh(joined - joint.embedding_precision(topics))
+    assert alone.min() > 0
+    nothing = joint.curvature(theta, 0, topics)
+    np.testing.assert_array_equal(nothing, joint.embedding_precision(topics))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..model import joint
-from ..model.joint import LONGEST_STEP, MOST_HALVINGS, ROUNDING
+from ..model.joint import LIGHT, LONGEST_STEP, MOST_HALVINGS, ROUNDING
 from ..model.memoized import COUNT_UNIT
 from ..model.random import DRAWS
 from ._cpu_kernels import (
@@ -28,8 +28,6 @@ Array = Any
 
 moves_embedding, renews_curvature = part(joint.moves_embedding), part(joint.renews_curvature)
 
-# A topic whose curvature h is below this share of the prior's does not shape H.
-NEGLIGIBLE_CURVATURE = 1e-3
 # Tokens whose probabilities are multiplied before a logarithm is taken.
 TOKENS_A_LOG = 8
 # Documents whose covariances are summed together, before the sums are added in order.
@@ -44,9 +42,9 @@ class Scratch(NamedTuple):
     d_weights: Array  # g_ξ, then dξ [k]
     d_mean: Array  # U dγ [k]
     d_embedding: Array  # right-hand side, then dγ [m]
-    pulls: Array  # what the right-hand side, or b, weighs topics with [k]
+    pulls: Array  # what the right-hand side, or ū, weighs topics with [k]
     pulled: Array  # U'pulls [m]
-    scaled: Array  # √h u of the topics that shape H [k, m]
+    scaled: Array  # rows whose products add up to H [heavy + 1, m]: light topics, then the heavy ones
     H: Array  # [m, m]
     factor: Array  # L with H = L L', lower [m, m]
 
@@ -63,7 +61,7 @@ def new_scratch(space: Any) -> Any:
         np.empty(n_dims, np.float64),
         np.empty(n_topics, like),
         np.empty(n_dims, like),
-        np.empty((n_topics, n_dims), like),
+        np.empty((min(n_topics, int(1 / LIGHT)) + 2, n_dims), like),
         np.empty((n_dims, n_dims), like),
         np.empty((n_dims, n_dims), np.float64),
     )
@@ -185,27 +183,35 @@ def pull_embedding(gamma: Array, weights: Array, mean: Array, space: Any, scratc
 
 @part
 def factorise_curvature(n_tokens: Any, c: float, space: Any, scratch: Any) -> None:
-    """The factor of H = P + U' diag(h) U - b b'/c."""
+    """The factor of joint.curvature; Σ h = N c."""
     n_topics, n_dims = space.embedding.shape
-    H, pulls, b, n_shaping = scratch.H, scratch.pulls, scratch.pulled, 0
-    negligible = NEGLIGIBLE_CURVATURE * space.precision[0, 0]
-    root_of_tokens = n_tokens ** pulls.dtype.type(0.5)
+    H, h, pull, n_heavy = scratch.H, scratch.pulls, scratch.pulled, 0
+    real = h.dtype.type
     for k in range(n_topics):
-        pulls[k] = space.tau * root_of_tokens * scratch.theta[k] * scratch.inverse[k]
-        h = space.tau * n_tokens * scratch.theta[k] * scratch.inverse[k]
-        if h > negligible:
-            root, u, row = np.sqrt(h), space.embedding[k], scratch.scaled[n_shaping]
-            for m in range(n_dims):
-                row[m] = root * u[m]
-            n_shaping += 1
-    np.dot(space.embedding_by_dim, pulls, b)
-    shaping = scratch.scaled[:n_shaping]
+        h[k] = space.tau * n_tokens * scratch.theta[k] * scratch.inverse[k]
+    np.dot(space.embedding_by_dim, h, pull)
+    total, h_light = n_tokens * c, 0.0
+    apart = scratch.scaled[0]  # at first, the pull of light topics
+    for m in range(n_dims):
+        apart[m] = pull[m]
+    least, scale = real(LIGHT * total), real(1.0 / max(total, 1e-30))
+    for k in range(n_topics):
+        if h[k] < least:
+            h_light += h[k]
+            continue
+        n_heavy += 1
+        u, row, root = space.embedding[k], scratch.scaled[n_heavy], np.sqrt(h[k])
+        for m in range(n_dims):
+            apart[m] -= h[k] * u[m]
+            row[m] = root * (u[m] - scale * pull[m])
+    root, inverse = real(np.sqrt(h_light)), real(1.0 / max(h_light, 1e-30))
+    for m in range(n_dims):
+        apart[m] = root * (inverse * apart[m] - scale * pull[m]) if h_light > 0 else real(0)
+    shaping, spread = scratch.scaled[: n_heavy + 1], real(h_light)
     np.dot(shaping.T, shaping, H)
-    inverse_c = H.dtype.type(1.0 / c)
     for i in range(n_dims):
-        factor = b[i] * inverse_c
         for j in range(n_dims):
-            H[i, j] += space.precision[i, j] - factor * b[j]
+            H[i, j] += space.precision[i, j] + spread * space.scatter[i, j]
     factorise(H, scratch.factor)
 
 

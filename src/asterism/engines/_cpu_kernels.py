@@ -49,6 +49,7 @@ class Space(NamedTuple):
     mean: Array  # m [k]
     gain: Array  # τ Σ_a
     precision: Array  # P = ρ I + τ K Σ_u
+    scatter: Array  # of topic vectors in the average document [m, m]
     tau: Any  # of the arrays' type, so that arithmetic stays in it
 
 

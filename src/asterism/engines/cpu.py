@@ -66,6 +66,7 @@ class CpuEngine:
                 topics.mean.astype(self.dtype),
                 gain,
                 embedding_precision(topics).astype(self.dtype),
+                topics.embedding_scatter.astype(self.dtype),
                 self.dtype.type(topics.priors.tau),
             ),
         )

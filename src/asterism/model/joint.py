@@ -7,10 +7,11 @@ Given the tokens' topics (counts n, in all N), γ and ξ maximise
 which is concave. With θ = softmax(ξ), B = τ I + N diag θ - N θ θ' and the gradients g_ξ, g_γ, eliminating ξ from
 Newton's system leaves one of M x M (docs/inference.md):
 
-    H dγ = g_γ + τ U'B^-1 g_ξ,     dξ = B^-1 (g_ξ + τ U dγ),     H = P + U' diag(h) U - b b'/c,
-    h = τ N θ / (τ + N θ),   b = U'(τ √N θ / (τ + N θ)),   c = 1 - Σ N θ² / (τ + N θ).
+    H dγ = g_γ + τ U'B^-1 g_ξ,     dξ = B^-1 (g_ξ + τ U dγ),     H = P + Σ_k h_k (u_k - ū) (u_k - ū)',
+    h = τ N θ / (τ + N θ),     ū = Σ_k h_k u_k / Σ_k h_k.
 
-B is diagonal less rank one, so everything but H costs O(K M); h is tiny for all topics that the document does not have.
+B is diagonal less rank one, so everything but H costs O(K M). The topics that a document has bear most of the curvature
+Σ h; those that bear little are taken together, so H costs O(M²) a topic for a few topics only.
 Alternating γ given ξ and ξ given γ, as the paper does, finds the same point, but each round moves γ by a step that
 shrinks like 1/K.
 """
@@ -28,6 +29,7 @@ from .state import Floats, Topics
 LONGEST_STEP = 2.0
 MOST_HALVINGS = 8
 RENEWALS = (1, 8, 64)  # steps that compute H
+LIGHT = 1 / 200  # of the curvature Σ h: a topic that bears less does not shape H by itself
 ROUNDING = 1e-6  # relative, of F in the precision of the fastest engine
 
 
@@ -56,19 +58,29 @@ def objective(embedding: Floats, weights: Floats, topic_counts: Floats, topics: 
     return float(likelihood - prior)
 
 
-def curvature(theta: Floats, n_tokens: float, topics: Topics) -> Floats:
-    """H [m, m] where topics have shares θ."""
-    tau, U = topics.priors.tau, topics.embedding
-    inverse_diagonal = 1 / (tau + n_tokens * theta)
-    c = 1 - n_tokens * np.sum(theta**2 * inverse_diagonal)
-    b = U.T @ (tau * np.sqrt(n_tokens) * theta * inverse_diagonal)
-    h = tau * n_tokens * theta * inverse_diagonal
-    return np.asarray(embedding_precision(topics) + U.T @ (h[:, None] * U) - np.outer(b, b) / c)
+def curvature(theta: Floats, n_tokens: float, topics: Topics, light: float = LIGHT) -> Floats:
+    """H [m, m] where topics have shares θ.
+
+    Topics that bear less than `light` of the curvature are taken as one topic at their mean, and their scatter around
+    it as that of the average document's topics: H is exact where `light` is 0.
+    """
+    U, h = topics.embedding, topics.priors.tau * n_tokens * theta / (topics.priors.tau + n_tokens * theta)
+    total, pull = h.sum(), h @ U
+    if not total:
+        return embedding_precision(topics)
+    is_heavy = h >= light * total
+    h_light, pull_light = h[~is_heavy].sum(), h[~is_heavy] @ U[~is_heavy]
+    centred = U[is_heavy] - pull / total
+    H = embedding_precision(topics) + centred.T @ (h[is_heavy, None] * centred)
+    if h_light:
+        apart = pull_light / h_light - pull / total
+        H = H + h_light * (np.outer(apart, apart) + topics.embedding_scatter)
+    return np.asarray(H)
 
 
 def posterior_cov(weights: Floats, n_tokens: int, topics: Topics) -> Floats:
     """Covariance H^-1 of the embedding of a document whose weights are at their solution [m, m]."""
-    return np.linalg.inv(curvature(special.softmax(weights), n_tokens, topics))
+    return np.linalg.inv(curvature(special.softmax(weights), n_tokens, topics, light=0))
 
 
 def moves_embedding(step: int) -> bool:

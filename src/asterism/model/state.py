@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy import sparse, special
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
 Ints: TypeAlias = NDArray[np.integer[Any]]
@@ -74,6 +74,13 @@ class Topics:
     def topic_total(self) -> Floats:
         """Σ_v λ_kv [k]."""
         return self.topic_count + self.priors.beta * self.n_words
+
+    @cached_property
+    def embedding_scatter(self) -> Floats:
+        """Covariance of topic vectors in the average document, where topic k has share softmax(m)_k [m, m]."""
+        share = special.softmax(self.mean)
+        centred = self.embedding - share @ self.embedding
+        return np.asarray(centred.T @ (share[:, None] * centred))
 
 
 @dataclass(frozen=True)
