@@ -25,6 +25,7 @@ GIBBS_SWEEPS = 1000
 # chains differ only where documents share a call and come in another order. A hundred short documents among eleven
 # thousand change the topics too little to matter, and one copy of the topics serves them all.
 INFERENCE_CHAINS, INFERENCE_SWEEPS, TOGETHER = 20, 30, 100
+CTM_CHAINS = 5  # 20 would take an hour a seed, twice as long as its training
 # Small batches serve scikit-learn badly on short documents: at 100 topics 128 documents (its default), 512 and 2,048
 # gave 1880, 1609 and 1500 on part of the test set; the tenth and twentieth pass differ by less than a hundredth.
 ONLINE_PASSES, ONLINE_BATCH = 20, 2048
@@ -48,10 +49,10 @@ def tomotopy_ctm(counts: Counts, n_topics: int, seed: int, n_threads: int) -> Ri
     """Gibbs sampling of the correlated topic model; the library's defaults."""
     import tomotopy
 
-    return _tomotopy(tomotopy.CTModel(k=n_topics, seed=seed), counts, n_threads)
+    return _tomotopy(tomotopy.CTModel(k=n_topics, seed=seed), counts, n_threads, CTM_CHAINS)
 
 
-def _tomotopy(model: Any, counts: Counts, n_threads: int) -> Rival:
+def _tomotopy(model: Any, counts: Counts, n_threads: int, n_chains: int = INFERENCE_CHAINS) -> Rival:
     for words in _bags(counts):
         model.add_doc(words)
     model.train(GIBBS_SWEEPS, workers=n_threads)
@@ -65,7 +66,7 @@ def _tomotopy(model: Any, counts: Counts, n_threads: int) -> Rival:
         return result
 
     def proportions(documents: Counts) -> Floats:
-        return sum(chain(documents, number) for number in range(INFERENCE_CHAINS)) / INFERENCE_CHAINS
+        return sum(chain(documents, number) for number in range(n_chains)) / n_chains
 
     topic_word = np.array([model.get_topic_word_dist(k) for k in range(model.k)])
     return Rival(proportions, _in_our_columns(topic_word, model.used_vocabs, counts.shape[1]))
