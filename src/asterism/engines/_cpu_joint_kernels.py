@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..model import joint
-from ..model.joint import LIGHT, LONGEST_STEP, MOST_HALVINGS, ROUNDING
+from ..model.joint import LIGHT, LONGEST_STEP, TOO_FAR
 from ..model.memoized import COUNT_UNIT
 from ..model.random import DRAWS
 from ._cpu_kernels import (
@@ -17,36 +17,84 @@ from ._cpu_kernels import (
     largest,
     mark_heaviest,
     new_candidates,
-    prior_mean,
     substream,
     uniform,
     weigh_candidates,
 )
-from ._jit import exp_of, kernel, part, reduction
+from ._jit import exp_of, kernel, like, part, reduction
 
 Array = Any
 
-moves_embedding, renews_curvature = part(joint.moves_embedding), part(joint.renews_curvature)
+renews_curvature = part(joint.renews_curvature)
+step_length, step_lengthening = part(joint.step_length), part(joint.step_lengthening)
 
+# Documents that the joint solver has in work at a time.
+SLOTS = 16
+# ω is small where the logarithm of ω e^ω is below this.
+LARGEST_SMALL = -1.2
+# ζ is found after a step (they are Newton's) of less than this, or after so many.
+NORMALISED, MOST_NORMALISATIONS = 0.005, 50
 # Tokens whose probabilities are multiplied before a logarithm is taken.
 TOKENS_A_LOG = 8
 # Documents whose covariances are summed together, before the sums are added in order.
-DOCUMENTS_A_BLOCK = 16
+DOCUMENTS_A_BLOCK = 64
+
+
+class Slots(NamedTuple):
+    """Work space of the joint solver: a row for each document that is in work. All are multiplied by U at once, always
+    as many rows, so that a document's bits do not depend on its neighbours."""
+
+    document: Array  # which one; -1 where there is none
+    step: Array  # its number
+    is_last: Array  # whether weights are all that is left to find
+    log_normaliser: Array  # ζ
+    rise: Array  # g's of the last step
+    moved: Array  # Σ |n - n before|
+    embedding: Array  # γ [slot, m]
+    move: Array  # the last step [slot, m]
+    gradient: Array  # U'(n - N θ) [slot, m]
+    pull: Array  # P γ [slot, m]
+    factor: Array  # L with H = L L', lower [slot, m, m]
+    mean: Array  # μ, then n - N θ [slot, k]
+    omega: Array  # N θ / τ [slot, k]
+    counts: Array  # n [slot, k]
+    is_top: Array  # the K_s heaviest topics as marks [slot, k]
 
 
 class Scratch(NamedTuple):
-    """Work space of the joint solver."""
+    """Work space of one document at a time."""
 
-    theta: Array  # [k]
-    inverse: Array  # 1 / (τ + N θ) [k]
-    d_weights: Array  # g_ξ, then dξ [k]
-    d_mean: Array  # U dγ [k]
-    d_embedding: Array  # right-hand side, then dγ [m]
-    pulls: Array  # what the right-hand side, or ū, weighs topics with [k]
-    pulled: Array  # U'pulls [m]
-    scaled: Array  # rows whose products add up to H [heavy + 1, m]: light topics, then the heavy ones
+    base: Array  # exp of what ω is a function of, at some ζ; 0 for heavy topics [k]
+    heavy: Array  # topics whose ω is large [k]
+    heavy_omega: Array  # theirs [k]
+    h: Array  # h, or n before [k]
+    pull: Array  # Σ h u [m]
+    rows: Array  # rows whose products add up to H [heavy + 1, m]: light topics, then the heavy ones
     H: Array  # [m, m]
-    factor: Array  # L with H = L L', lower [m, m]
+    rhs: Array  # g, then the step [m]
+
+
+@part
+def new_slots(space: Any) -> Any:
+    n_topics, n_dims = space.embedding.shape
+    like = space.embedding.dtype
+    return Slots(
+        np.full(SLOTS, -1, np.int64),
+        np.zeros(SLOTS, np.int64),
+        np.zeros(SLOTS, np.bool_),
+        np.zeros(SLOTS, np.float64),
+        np.zeros(SLOTS, np.float64),
+        np.zeros(SLOTS, np.float64),
+        np.zeros((SLOTS, n_dims), like),
+        np.zeros((SLOTS, n_dims), np.float64),
+        np.zeros((SLOTS, n_dims), like),
+        np.zeros((SLOTS, n_dims), like),
+        np.zeros((SLOTS, n_dims, n_dims), np.float64),
+        np.zeros((SLOTS, n_topics), like),
+        np.zeros((SLOTS, n_topics), like),
+        np.zeros((SLOTS, n_topics), like),
+        np.zeros((SLOTS, n_topics), np.bool_),
+    )
 
 
 @part
@@ -55,15 +103,13 @@ def new_scratch(space: Any) -> Any:
     like = space.embedding.dtype
     return Scratch(
         np.empty(n_topics, like),
-        np.empty(n_topics, like),
-        np.empty(n_topics, like),
-        np.empty(n_topics, like),
-        np.empty(n_dims, np.float64),
+        np.empty(n_topics, np.int32),
+        np.empty(n_topics, np.float64),
         np.empty(n_topics, like),
         np.empty(n_dims, like),
         np.empty((min(n_topics, int(1 / LIGHT)) + 2, n_dims), like),
         np.empty((n_dims, n_dims), like),
-        np.empty((n_dims, n_dims), np.float64),
+        np.empty(n_dims, np.float64),
     )
 
 
@@ -115,83 +161,116 @@ def invert(L: Array, out: Array) -> None:
             row[column] *= scale
 
 
+# --- topic weights, given the embedding -----------------------------------------------------------------------------
+
+
+@part
+def small_omega(a: Any) -> Any:
+    """w with w e^w = a, for a up to about 0.3: its Padé approximant, then a Newton step with e^w by its series."""
+    one = like(1, a)
+    w = a * (one + like(4 / 3, a) * a) / (one + a * (like(7 / 3, a) + like(5 / 6, a) * a))
+    tail = like(1 / 6, a) + w * (like(1 / 24, a) + w * like(1 / 120, a))
+    e = one + w * (one + w * (like(1 / 2, a) + w * tail))
+    return w - (w * e - a) / (e * (one + w))
+
+
+@part
+def large_omega(x: float) -> float:
+    """w with w + log w = x: a guess that is right to a hundredth, and one step of Fritsch, Shafer and Crowley, which
+    makes 1e-9 of that."""
+    if x > 5:
+        log = np.log(x)
+        w = x - log + log / x
+    elif x > -2:
+        w = 0.568607 + x * (0.359344 + x * (0.069775 - x * (0.000341 + 0.000646 * x)))
+    else:
+        w = np.exp(x) / (1 + np.exp(x))
+    r = x - w - np.log(w)
+    q = 2 * (1 + w) * (1 + w + 2 / 3 * r)
+    return float(w * (1 + r / (1 + w) * (q - r) / (q - 2 * r)))
+
+
+@reduction
+def base_of_omega(mean: Array, counts: Array, shift: Any, inverse_tau: Any, base: Array, heavy: Array) -> int:
+    """base = exp(μ + n/τ + shift) where that is small, else 0 and a place in `heavy`; returns their number."""
+    most, none, n_heavy = base.dtype.type(LARGEST_SMALL), base.dtype.type(0), 0
+    for k in range(mean.size):
+        x = mean[k] + counts[k] * inverse_tau + shift
+        base[k] = exp_of(min(x, most)) if x < most else none
+    for k in range(mean.size):
+        if base[k] == none and mean[k] + counts[k] * inverse_tau + shift >= most:
+            heavy[n_heavy] = k
+            n_heavy += 1
+    return n_heavy
+
+
+@reduction
+def sum_of_omega(scale: Any, base: Array) -> Any:
+    """Σ ω and Σ ω/(1 + ω) over topics whose ω is small, and of exp(-ζ) changed by the factor `scale`."""
+    one, total, slope = base.dtype.type(1), 0.0, 0.0
+    for k in range(base.size):
+        w = small_omega(scale * base[k])
+        total += w
+        slope += w / (one + w)
+    return total, slope
+
+
+@part
+def scale_shares(
+    mean: Array, counts: Array, n_tokens: float, log_normaliser: float, tau: Any, scratch: Any, out: Array
+) -> float:
+    """joint.scaled_shares, from a first ζ; fills ω and returns ζ."""
+    real = mean.dtype.type
+    target, inverse_tau = n_tokens / tau, real(1 / tau)
+    if target == 0:
+        out[:] = 0
+        return log_normaliser
+    log_target = np.log(target)
+    base, heavy = scratch.base, scratch.heavy
+    change, at, n_heavy = np.inf, log_normaliser, 0
+    for iteration in range(MOST_NORMALISATIONS):
+        # Topics that were small at the ζ before may not be now.
+        if iteration == 0 or log_normaliser < at - 0.5:
+            at = log_normaliser
+            n_heavy = base_of_omega(mean, counts, real(log_target - at), inverse_tau, base, heavy)
+        total, slope = sum_of_omega(real(np.exp(at - log_normaliser)), base)
+        for i in range(n_heavy):
+            k = heavy[i]
+            w = large_omega(mean[k] + counts[k] / tau + log_target - log_normaliser)
+            scratch.heavy_omega[i] = w
+            total += w
+            slope += w / (1 + w)
+        change = max(-LONGEST_STEP, min(LONGEST_STEP, (total - target) / slope))
+        log_normaliser += change
+        if abs(change) < NORMALISED:
+            break
+    fill_omega(real(np.exp(at - log_normaliser)), base, out)
+    for i in range(n_heavy):  # to the second order of the last change
+        w = scratch.heavy_omega[i]
+        slope = w / (1 + w)
+        out[heavy[i]] = w - change * slope * (1 - change / 2 / (1 + w) ** 2)
+    return log_normaliser
+
+
+@part
+def fill_omega(scale: Any, base: Array, out: Array) -> None:
+    """ω of topics where it is small."""
+    for k in range(base.size):
+        out[k] = small_omega(scale * base[k])
+
+
 # --- the joint solver --------------------------------------------------------------------------------------------
 
 
-@reduction
-def evaluate(gamma: Array, weights: Array, mean: Array, n_tokens: float, space: Any, scratch: Any) -> float:
-    """joint.objective less n'ξ, with mean = m + U γ; fills θ."""
-    theta, prior, total = scratch.theta, 0.0, 0.0
-    heaviest = largest(weights)
-    for k in range(weights.size):
-        theta[k] = exp_of(weights[k] - heaviest)
-        total += theta[k]
-        residual = weights[k] - mean[k]
-        prior += residual * residual
-    scale = theta.dtype.type(1.0 / total)
-    for k in range(weights.size):
-        theta[k] *= scale
-    quadratic = 0.0
-    for i in range(gamma.size):
-        for j in range(gamma.size):
-            quadratic += gamma[i] * space.precision[i, j] * gamma[j]
-    return float(-n_tokens * (heaviest + np.log(total)) - 0.5 * space.tau * prior - 0.5 * quadratic)
-
-
-@reduction
-def inner(x: Array, y: Array) -> float:
-    """x'y."""
-    total = 0.0
-    for k in range(x.size):
-        total += x[k] * y[k]
-    return total
-
-
-@reduction
-def prepare_step(weights: Array, mean: Array, counts: Array, n_tokens: Any, space: Any, scratch: Any) -> float:
-    """The diagonal of B^-1 and g_ξ, given θ; returns c."""
-    theta, inverse, gradient, c = scratch.theta, scratch.inverse, scratch.d_weights, 1.0
-    for k in range(weights.size):
-        inverse[k] = 1 / (space.tau + n_tokens * theta[k])
-        c -= n_tokens * theta[k] * theta[k] * inverse[k]
-        gradient[k] = space.tau * (mean[k] - weights[k]) + counts[k] - n_tokens * theta[k]
-    return float(max(c, 1e-12))
-
-
-@reduction
-def apply_inverse_b(x: Array, n_tokens: float, c: float, scratch: Any) -> None:
-    """x <- B^-1 x."""
-    along = 0.0
-    for k in range(x.size):
-        x[k] *= scratch.inverse[k]
-        along += scratch.theta[k] * x[k]
-    factor = x.dtype.type(n_tokens * along / c)
-    for k in range(x.size):
-        x[k] += factor * scratch.theta[k] * scratch.inverse[k]
-
-
 @part
-def pull_embedding(gamma: Array, weights: Array, mean: Array, space: Any, scratch: Any) -> None:
-    """The right-hand side of dγ; d_mean holds B^-1 g_ξ."""
-    rhs, pulls, pulled = scratch.d_embedding, scratch.pulls, scratch.pulled
-    for k in range(weights.size):
-        pulls[k] = space.tau * (weights[k] - mean[k] + scratch.d_mean[k])
-    np.dot(space.embedding_by_dim, pulls, pulled)
-    for i in range(gamma.size):
-        rhs[i] = pulled[i] - inner(space.precision[i], gamma)
-
-
-@part
-def factorise_curvature(n_tokens: Any, c: float, space: Any, scratch: Any) -> None:
-    """The factor of joint.curvature; Σ h = N c."""
+def factorise_curvature(total: float, space: Any, scratch: Any, out: Array) -> None:
+    """The factor of joint.curvature, given h and Σ h."""
     n_topics, n_dims = space.embedding.shape
-    H, h, pull, n_heavy = scratch.H, scratch.pulls, scratch.pulled, 0
+    H, h, pull, n_heavy = scratch.H, scratch.h, scratch.pull, 0
     real = h.dtype.type
-    for k in range(n_topics):
-        h[k] = space.tau * n_tokens * scratch.theta[k] * scratch.inverse[k]
     np.dot(space.embedding_by_dim, h, pull)
-    total, h_light = n_tokens * c, 0.0
-    apart = scratch.scaled[0]  # at first, the pull of light topics
+    h_light = 0.0
+    apart = scratch.rows[0]  # at first, the pull of light topics
     for m in range(n_dims):
         apart[m] = pull[m]
     least, scale = real(LIGHT * total), real(1.0 / max(total, 1e-30))
@@ -200,98 +279,87 @@ def factorise_curvature(n_tokens: Any, c: float, space: Any, scratch: Any) -> No
             h_light += h[k]
             continue
         n_heavy += 1
-        u, row, root = space.embedding[k], scratch.scaled[n_heavy], np.sqrt(h[k])
+        u, row, root = space.embedding[k], scratch.rows[n_heavy], np.sqrt(h[k])
         for m in range(n_dims):
             apart[m] -= h[k] * u[m]
             row[m] = root * (u[m] - scale * pull[m])
     root, inverse = real(np.sqrt(h_light)), real(1.0 / max(h_light, 1e-30))
     for m in range(n_dims):
         apart[m] = root * (inverse * apart[m] - scale * pull[m]) if h_light > 0 else real(0)
-    shaping, spread = scratch.scaled[: n_heavy + 1], real(h_light)
+    shaping, spread = scratch.rows[: n_heavy + 1], real(h_light)
     np.dot(shaping.T, shaping, H)
     for i in range(n_dims):
         for j in range(n_dims):
             H[i, j] += space.precision[i, j] + spread * space.scatter[i, j]
-    factorise(H, scratch.factor)
+    factorise(H, out)
+
+
+@reduction
+def curvatures(omega: Array, tau: Any, out: Array) -> float:
+    """h [k]; returns Σ h."""
+    one, total = out.dtype.type(1), 0.0
+    for k in range(omega.size):
+        out[k] = tau * omega[k] / (one + omega[k])
+        total += out[k]
+    return total
 
 
 @part
-def joint_step(
-    gamma: Array,
-    weights: Array,
-    mean: Array,
-    counts: Array,
-    n_tokens: Any,
-    space: Any,
-    step: int,
-    value: float,
-    scratch: Any,
-) -> Any:
-    """joint.joint_step in place, mean = m + U γ along; returns the largest change of a weight, and `evaluate` there.
+def move_embedding(slot: int, n_tokens: float, tol: float, space: Any, slots: Any, scratch: Any) -> None:
+    """joint.solve: γ moves by a Newton step, or half of the last step is undone."""
+    gamma, move, rhs = slots.embedding[slot], slots.move[slot], scratch.rhs
+    left = 0.0
+    for i in range(gamma.size):
+        rhs[i] = slots.gradient[slot, i] - slots.pull[slot, i]
+        left += rhs[i] * move[i]
+    bearing = curvatures(slots.omega[slot], space.tau, scratch.h)
+    if renews_curvature(slots.step[slot]):
+        factorise_curvature(bearing, space, scratch, slots.factor[slot])
+    if left < -TOO_FAR * slots.rise[slot]:
+        slots.rise[slot] = 0.0
+        for i in range(gamma.size):
+            gamma[i] -= move[i] / 2
+            move[i] = 0.0
+        return
+    lengthening, rise = step_lengthening(left, slots.rise[slot]), 0.0
+    for i in range(gamma.size):
+        move[i] = rhs[i]
+    solve(slots.factor[slot], move)
+    for i in range(gamma.size):
+        rise += rhs[i] * move[i]
+    if rise <= tol**2 * n_tokens and slots.moved[slot] <= tol * n_tokens:
+        slots.is_last[slot] = True
+        return
+    length = lengthening * step_length(rise, bearing)
+    slots.rise[slot] = length * rise
+    for i in range(gamma.size):
+        move[i] *= length
+        gamma[i] += move[i]
 
-    `value` is evaluate's here, and θ is there as well.
-    """
-    dx, dm = scratch.d_weights, scratch.d_mean
-    c = prepare_step(weights, mean, counts, n_tokens, space, scratch)
-    for k in range(dx.size):
-        dm[k] = dx[k]
-    apply_inverse_b(dm, n_tokens, c, scratch)
-    if moves_embedding(step):
-        pull_embedding(gamma, weights, mean, space, scratch)
-        if renews_curvature(step):
-            factorise_curvature(n_tokens, c, space, scratch)
-        solve(scratch.factor, scratch.d_embedding)
-        multiply(scratch.d_embedding, space, dm)
-        for k in range(dx.size):
-            dx[k] += space.tau * dm[k]
-        apply_inverse_b(dx, n_tokens, c, scratch)
-    else:
-        scratch.d_embedding[:] = 0
-        for k in range(dx.size):
-            dx[k], dm[k] = dm[k], 0
-    longest = 0.0
-    for k in range(dx.size):
-        longest = max(longest, abs(dx[k]))
-    length = min(1.0, LONGEST_STEP / max(longest, 1e-30))
-    before = value + inner(counts, weights)
-    floor, change = before - ROUNDING * abs(before), length
-    for _ in range(MOST_HALVINGS):
-        move(gamma, weights, mean, change, scratch)
-        value = evaluate(gamma, weights, mean, n_tokens, space, scratch)
-        if value + inner(counts, weights) >= floor:
-            break
-        length /= 2
-        change = -length
-    return length * longest if moves_embedding(step) else np.inf, value
+
+@reduction
+def distance(x: Array, y: Array) -> float:
+    """Σ |x - y|."""
+    total = 0.0
+    for k in range(x.size):
+        total += abs(x[k] - y[k])
+    return total
 
 
 @part
-def move(gamma: Array, weights: Array, mean: Array, length: float, scratch: Any) -> None:
-    """Go `length` along the step."""
-    real = weights.dtype.type(length)
-    for k in range(weights.size):
-        weights[k] += real * scratch.d_weights[k]
-        mean[k] += real * scratch.d_mean[k]
-    for m in range(gamma.size):
-        gamma[m] += length * scratch.d_embedding[m]
-
-
-@part
-def multiply(vector: Array, space: Any, out: Array) -> None:
-    """out = U vector."""
-    out[:] = 0
-    for m in range(vector.size):
-        factor = out.dtype.type(vector[m])
-        for k in range(out.size):
-            out[k] += factor * space.embedding_by_dim[m, k]
-
-
-@part
-def weights_from_embedding(gamma: Array, space: Any, mean: Array, weights: Array) -> None:
-    """mean = ξ = m + U γ: where the solver begins."""
-    prior_mean(gamma, space, mean)
+def add_mean(mean: Array, space: Any) -> None:
     for k in range(mean.size):
-        weights[k] = mean[k]
+        mean[k] += space.mean[k]
+
+
+@reduction
+def softmax_of(weights: Array, out: Array) -> float:
+    """out ∝ exp(weights); returns log Σ exp(weights)."""
+    heaviest, total = largest(weights), 0.0
+    for k in range(weights.size):
+        out[k] = exp_of(weights[k] - heaviest)
+        total += out[k]
+    return float(heaviest + np.log(total))
 
 
 # --- documents ---------------------------------------------------------------------------------------------------
@@ -306,7 +374,6 @@ def relax_documents(
     space: Any,
     n_top: int,
     n_steps: int,
-    n_rounds: int,
     tol: float,
     streams: Array,
     draws: Array,
@@ -317,44 +384,120 @@ def relax_documents(
 ) -> None:
     """memoized.relax_document for documents first:last, from their last γ and draws, which are overwritten.
 
-    Without draws (an empty array) the counts are expectations, renewed every round, until no weight changes by tol:
-    document.infer_document. Fills ξ and, where there is room for them, τ / (τ + N θ) and the block's sum of H^-1.
+    Without draws (an empty array) the counts are expectations, renewed every step: document.infer_document. Fills ξ
+    and, where there is room for them, τ / (τ + N θ) and the block's sum of H^-1.
     """
     n_topics, n_dims = space.embedding.shape
-    real = space.embedding.dtype.type
-    mean, counts = np.empty((2, n_topics), space.embedding.dtype)
     inverses = np.empty((len(covs) and (last - first) * n_dims, n_dims), np.float64)
-    scratch, candidates = new_scratch(space), new_candidates(n_topics, n_top, space.embedding)
-    for d in range(first, last):
-        weights, gamma = xis[d], gammas[d]
-        weights_from_embedding(gamma, space, mean, weights)
-        begin, end = corpus.token_offsets[corpus.indptr[d]], corpus.token_offsets[corpus.indptr[d + 1]]
-        n_tokens = real(end - begin)
-        if draws.size:
-            counts[:] = 0
-            for token in range(begin, end):
-                counts[draws[token]] += 1
-        # Nothing but the prior speaks of an empty document whose topics are fixed.
-        change = np.inf if n_tokens > 0 or covs.size else 0.0
-        value = evaluate(gamma, weights, mean, n_tokens, space, scratch)
-        for step in range(n_rounds * n_steps):
-            if change < tol:
-                break
-            if not draws.size and step % n_steps == 0:
-                if step == 0 or renews_curvature(step):
-                    mark_heaviest(weights, candidates.heap, candidates.is_top)
-                expect_counts(d, corpus, table, scratch.theta, candidates, counts)
-            change, value = joint_step(gamma, weights, mean, counts, n_tokens, space, step, value, scratch)
-        if draws.size:
-            stream = substream(substream(streams[d], DRAWS), 0)
-            draw_tokens(d, corpus, table, weights, stream, candidates, draws, counts)
-        if covs.size:
-            for k in range(n_topics):
-                shrinkages[d, k] = space.tau * scratch.inverse[k]
-            invert(scratch.factor, inverses[(d - first) * n_dims : (d - first + 1) * n_dims])
+    slots, scratch, candidates = new_slots(space), new_scratch(space), new_candidates(n_topics, n_top, space.embedding)
+    waiting, n_done = first, 0
+    while n_done < last - first:
+        for slot in range(SLOTS):
+            if slots.document[slot] < 0 and waiting < last:
+                take_up(waiting, slot, n_steps, corpus, space, draws, gammas, slots)
+                waiting += 1
+        np.dot(slots.embedding, space.embedding_by_dim, slots.mean)
+        for slot in range(SLOTS):
+            d = slots.document[slot]
+            if d < 0:
+                continue
+            find_weights(d, slot, corpus, table, space, draws.size == 0, slots, scratch, candidates)
+            if slots.is_last[slot]:
+                put_down(d, slot, corpus, table, space, streams, draws, gammas, xis, shrinkages, slots, candidates)
+                if covs.size:
+                    invert(slots.factor[slot], inverses[(d - first) * n_dims : (d - first + 1) * n_dims])
+                n_done += 1
+        np.dot(slots.mean, space.embedding, slots.gradient)
+        np.dot(slots.embedding, space.precision, slots.pull)
+        for slot in range(SLOTS):
+            d = slots.document[slot]
+            if d >= 0:
+                move_embedding(slot, length_of(d, corpus), tol, space, slots, scratch)
+                slots.step[slot] += 1
+                slots.is_last[slot] |= slots.step[slot] >= n_steps
     if covs.size:
         # H^-1 = L^-T L^-1, for all documents in one product.
         np.dot(inverses.T, inverses, covs[first // DOCUMENTS_A_BLOCK])
+
+
+@part
+def length_of(d: int, corpus: Any) -> float:
+    return float(corpus.token_offsets[corpus.indptr[d + 1]] - corpus.token_offsets[corpus.indptr[d]])
+
+
+@part
+def take_up(d: int, slot: int, n_steps: int, corpus: Any, space: Any, draws: Array, gammas: Array, slots: Any) -> None:
+    """Put document d into an empty slot."""
+    slots.document[slot], slots.step[slot], slots.is_last[slot], slots.rise[slot] = d, 0, n_steps == 0, 0.0
+    for i in range(slots.embedding.shape[1]):
+        slots.embedding[slot, i], slots.move[slot, i] = gammas[d, i], 0.0
+    counts = slots.counts[slot]
+    counts[:] = 0
+    if draws.size and n_steps > 0:
+        for token in range(corpus.token_offsets[corpus.indptr[d]], corpus.token_offsets[corpus.indptr[d + 1]]):
+            counts[draws[token]] += 1
+
+
+@part
+def find_weights(
+    d: int, slot: int, corpus: Any, table: Any, space: Any, is_soft: bool, slots: Any, scratch: Any, candidates: Any
+) -> None:
+    """ω at the slot's γ, and n - N θ in place of μ but for the last time."""
+    mean, omega, counts, step = slots.mean[slot], slots.omega[slot], slots.counts[slot], slots.step[slot]
+    add_mean(mean, space)
+    slots.moved[slot] = 0.0
+    if step == 0:
+        slots.log_normaliser[slot] = softmax_of(mean, omega)
+        slots.moved[slot] = np.inf
+    is_last = slots.is_last[slot]
+    n_tokens = 0.0 if is_last and step == 0 else length_of(d, corpus)  # without a step there are no counts
+    if is_soft and not is_last:
+        if step > 0:
+            slots.log_normaliser[slot] = scale_shares(
+                mean, counts, n_tokens, slots.log_normaliser[slot], space.tau, scratch, omega
+            )
+        if renews_curvature(step):
+            mark_heaviest(omega, candidates.heap, slots.is_top[slot])
+        scratch.h[:] = counts
+        expect_counts(d, corpus, table, omega, slots.is_top[slot], candidates.rest_of_top, counts)
+        slots.moved[slot] = distance(scratch.h, counts)
+    slots.log_normaliser[slot] = scale_shares(
+        mean, counts, n_tokens, slots.log_normaliser[slot], space.tau, scratch, omega
+    )
+    if not is_last:
+        for k in range(mean.size):
+            mean[k] = counts[k] - space.tau * omega[k]
+
+
+@part
+def put_down(
+    d: int,
+    slot: int,
+    corpus: Any,
+    table: Any,
+    space: Any,
+    streams: Array,
+    draws: Array,
+    gammas: Array,
+    xis: Array,
+    shrinkages: Array,
+    slots: Any,
+    candidates: Any,
+) -> None:
+    """Keep what was found of a document, draw its tokens anew, and empty its slot."""
+    weights, omega, counts = xis[d], slots.omega[slot], slots.counts[slot]
+    inverse_tau, one = weights.dtype.type(1 / space.tau), weights.dtype.type(1)
+    for k in range(weights.size):
+        weights[k] = slots.mean[slot, k] + counts[k] * inverse_tau - omega[k]
+    for i in range(slots.embedding.shape[1]):
+        gammas[d, i] = slots.embedding[slot, i]
+    if shrinkages.size:
+        for k in range(weights.size):
+            shrinkages[d, k] = one / (one + omega[k])
+    if draws.size:
+        stream = substream(substream(streams[d], DRAWS), 0)
+        draw_tokens(d, corpus, table, weights, stream, candidates, draws, counts)
+    slots.document[slot] = -1
 
 
 @kernel

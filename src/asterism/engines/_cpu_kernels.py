@@ -259,11 +259,12 @@ def draw_tokens(
 
 
 @reduction
-def expect_counts(d: int, corpus: Any, table: Any, theta: Array, candidates: Any, counts: Array) -> None:
-    """document.expected_counts for document d, given its θ and which topics are its heaviest: fills E[n_k]."""
-    rest, top_total, top_share = candidates.rest_of_top, 0.0, 0.0
+def expect_counts(d: int, corpus: Any, table: Any, theta: Array, is_top: Array, rest: Array, counts: Array) -> None:
+    """document.expected_counts for document d, given its θ (to a factor) and which topics are its heaviest: fills
+    E[n_k]; `rest` is scratch."""
+    top_total, top_share = 0.0, 0.0
     for k in range(theta.size):
-        rest[k] = theta[k] * table.rest[k] if candidates.is_top[k] else 0
+        rest[k] = theta[k] * table.rest[k] if is_top[k] else 0
         top_total += rest[k]
         counts[k] = 0
     for entry in range(corpus.indptr[d], corpus.indptr[d + 1]):

@@ -35,6 +35,21 @@ def reduction(function: F) -> F:
     return cast(F, njit(fastmath={"reassoc", "contract", "nsz"}, **options)(function))
 
 
+def like(value: float, x: Any) -> Any:
+    """A constant in the precision of x, so that arithmetic stays in it."""
+    return value
+
+
+@overload(like)
+def _compiled_like(value: Any, x: Any) -> Any:
+    real = np.float32 if x == numba.types.float32 else np.float64
+
+    def constant(value: Any, x: Any) -> Any:
+        return real(value)
+
+    return constant
+
+
 def exp_of(x: Any) -> Any:
     """exp(x), right to a bit or two; in single precision without a call, so that loops of it become vector code."""
     return np.exp(x)

@@ -17,7 +17,7 @@ from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
 from ..model import random, svi, words
-from ..model.document import INFER_ROUNDS, INFER_TOL
+from ..model.document import INFER_STEPS, INFER_TOL
 from ..model.joint import embedding_precision, posterior_cov
 from ..model.lda import WordWeights
 from ..model.memoized import Moments, Relaxation, Relaxed, couple, relaxation, sum_of_squares
@@ -125,7 +125,7 @@ class CpuEngine:
         rounds = svi.newton_rounds(self.settings)
         for i, settings in enumerate(rounds):
             streams = random.stream(seed, sweep, batch.documents, i)
-            self._relax(prepared, batch, settings, -1.0, streams, draws, *documents.arrays(), *self._no_room())
+            self._relax(prepared, batch, settings, 0.0, streams, draws, *documents.arrays(), *self._no_room())
         return len(batch) * (len(rounds) - 1)
 
     def draw_lda(self, words: WordWeights, batch: Batch, draws: Ints, alpha: Floats, seed: int, sweep: int) -> Floats:
@@ -151,7 +151,7 @@ class CpuEngine:
         covs = np.zeros((-(-len(batch) // DOCUMENTS_A_BLOCK), topics.n_dims, topics.n_dims))
         streams = random.stream(seed, sweep, batch.documents)
         everything = NO_DRAWS if draws is None else draws
-        self._relax(prepared, batch, settings, -1.0, streams, everything, embedding, weights, shrinkage, covs)
+        self._relax(prepared, batch, settings, 0.0, streams, everything, embedding, weights, shrinkage, covs)
         expected = self._spread(prepared, batch, weights) if draws is None else None
         return Relaxed(self._moments(topics, weights, embedding, shrinkage, covs.sum(axis=0)), expected)
 
@@ -187,7 +187,7 @@ class CpuEngine:
     def infer(self, prepared: CpuTopics, batch: Batch, with_cov: bool = False) -> Documents:
         documents = self._empty_documents(prepared.topics, batch)
         documents.embedding[:] = 0
-        settings = Relaxation(self.settings.topics_per_document, n_steps=1, n_rounds=INFER_ROUNDS)
+        settings = Relaxation(self.settings.topics_per_document, n_steps=INFER_STEPS)
         streams = random.stream(0, batch.documents)  # not used without draws
         self._relax(prepared, batch, settings, INFER_TOL, streams, NO_DRAWS, *documents.arrays(), *self._no_room())
         return replace(documents, cov=self._covs(prepared.topics, batch, documents.weights)) if with_cov else documents
@@ -210,7 +210,7 @@ class CpuEngine:
 
     def _relax(self, prepared: CpuTopics, batch: Batch, settings: Relaxation, tol: float, *arrays: Any) -> None:
         """The one call of the joint solver, for training and for infer: compiled once."""
-        how = settings.n_top, settings.n_steps, settings.n_rounds, tol
+        how = settings.n_top, settings.n_steps, tol
         arguments = _corpus(batch), prepared.table, prepared.space, *how, *arrays
         with self._one_blas_thread():
             self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, joint_kernels.relax_documents, *arguments)

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from scipy import special
 
 from . import random, tokens
-from .joint import embedding_precision, joint_step, moves_embedding, renews_curvature
+from .joint import TopicCounts, renews_curvature, solve
 from .state import Floats, Ints, LocalSettings, Topics
 from .words import DrawTable
 
-# infer_document: rounds at most, or until no weight changes by more than INFER_TOL.
-INFER_ROUNDS = 100
+# infer_document: Newton steps at most, and when to stop (joint.solve).
+INFER_STEPS = 100
 INFER_TOL = 1e-3
 # Added to Adagrad's sum of squares, against division by zero.
 ADAGRAD_FLOOR = 1e-8
@@ -80,20 +80,21 @@ def draw_tokens(table: DrawTable, words: Ints, counts: Ints, weights: Floats, un
 
 def infer_document(topics: Topics, table: DrawTable, words: Ints, counts: Ints, n_top: int) -> tuple[Floats, Floats]:
     """γ and ξ of a document under fixed topics."""
-    embedding: Floats = np.zeros(topics.n_dims)
-    weights, precision = topics.mean, embedding_precision(topics)
-    top = tokens.heaviest_topics(weights, n_top)
-    for step in range(INFER_ROUNDS if len(words) else 0):
+    solution = solve(topics, np.zeros(topics.n_dims), expectation(table, words, counts, n_top), INFER_STEPS, INFER_TOL)
+    return solution.embedding, solution.weights
+
+
+def expectation(table: DrawTable, words: Ints, counts: Ints, n_top: int) -> TopicCounts:
+    """Expected counts of a document's tokens by topic, for the joint solver; the n_top are renewed with H."""
+    top: NDArray[np.int64] = np.array([], dtype=np.int64)
+
+    def topic_counts(shares: Floats, step: int) -> Floats:
+        nonlocal top
         if renews_curvature(step):
-            top = tokens.heaviest_topics(weights, n_top)
-        topic_counts = expected_counts(table, words, counts, weights, top)
-        kept = None if renews_curvature(step) else precision
-        embedding, weights, precision, _, change = joint_step(
-            embedding, weights, topic_counts, topics, kept, moves_embedding(step)
-        )
-        if change < INFER_TOL:
-            break
-    return embedding, weights
+            top = tokens.heaviest_topics(shares, n_top)
+        return expected_counts(table, words, counts, np.log(np.maximum(shares, np.finfo(float).tiny)), top)
+
+    return topic_counts
 
 
 def expected_counts(

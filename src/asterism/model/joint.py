@@ -1,23 +1,26 @@
-"""A document's embedding and topic weights solved together, by Newton's method.
+"""A document's embedding by Newton's method, its topic weights solved for along the way.
 
 Given the tokens' topics (counts n, in all N), γ and ξ maximise
 
-    F = -γ'P γ / 2 - τ |ξ - m - U γ|² / 2 + n'ξ - N log Σ_k exp ξ_k,      P = ρ I + τ K Σ_u,
+    F = -γ'P γ / 2 - τ |ξ - μ|² / 2 + n'ξ - N log Σ_k exp ξ_k,      μ = m + U γ,   P = ρ I + τ K Σ_u,
 
-which is concave. With θ = softmax(ξ), B = τ I + N diag θ - N θ θ' and the gradients g_ξ, g_γ, eliminating ξ from
-Newton's system leaves one of M x M (docs/inference.md):
+which is concave. For a given γ the best ξ is one scalar equation a topic, and one for all of them:
 
-    H dγ = g_γ + τ U'B^-1 g_ξ,     dξ = B^-1 (g_ξ + τ U dγ),     H = P + Σ_k h_k (u_k - ū) (u_k - ū)',
-    h = τ N θ / (τ + N θ),     ū = Σ_k h_k u_k / Σ_k h_k.
+    ξ = μ + n/τ - ω,    ω_k + log ω_k = μ_k + n_k/τ + log(N/τ) - ζ,    Σ_k ω_k = N/τ,
 
-B is diagonal less rank one, so everything but H costs O(K M). The topics that a document has bear most of the curvature
-Σ h; those that bear little are taken together, so H costs O(M²) a topic for a few topics only.
-Alternating γ given ξ and ξ given γ, as the paper does, finds the same point, but each round moves γ by a step that
-shrinks like 1/K.
+where ζ = log Σ exp ξ and θ = softmax(ξ) = τ ω / N. What is left is a function of γ alone (docs/inference.md), with
+
+    gradient  g = U'(n - N θ) - P γ
+    -Hessian  H = P + Σ_k h_k (u_k - ū) (u_k - ū)',     h = τ ω / (1 + ω),     ū = Σ_k h_k u_k / Σ_k h_k.
+
+Everything but H costs O(K M). The topics that a document has bear most of the curvature Σ h; those that bear little are
+taken together, so H costs O(M²) a topic for a few topics only. Alternating γ given ξ and ξ given γ, as the paper does,
+finds the same point, but each round moves γ by a step that shrinks like 1/K.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -25,22 +28,28 @@ from scipy import special
 
 from .state import Floats, Topics
 
-# No weight moves further in a step; the step is halved while it would lower F.
+# Weights move by no more than this in a step, on average over the curvature.
 LONGEST_STEP = 2.0
-MOST_HALVINGS = 8
-RENEWALS = (1, 8, 64)  # steps that compute H
+# A step has gone too far where F falls behind it as steeply as this share of how it rose before: half of it is undone.
+TOO_FAR = 0.5
+# Expected counts follow γ, so F is flatter than H says and steps are too short: the next one is made up to so many
+# times longer, by what the last one left of the slope along it.
+MOST_LENGTHENING = 1.7
+RENEWALS = (0, 4, 16, 64)  # steps that compute H
 LIGHT = 1 / 200  # of the curvature Σ h: a topic that bears less does not shape H by itself
-ROUNDING = 1e-6  # relative, of F in the precision of the fastest engine
 
 
 class Solution(NamedTuple):
-    """Where the solver is: γ, ξ, and H there (the inverse of the posterior covariance of the embedding)."""
+    """γ, ξ, and H on the way there (the inverse of the posterior covariance of the embedding)."""
 
     embedding: Floats  # [m]
     weights: Floats  # [k]
     precision: Floats  # [m, m]
-    shrinkage: Floats  # τ / (τ + N θ) [k]: how much of U a reaches each weight
-    change: float  # largest change of a weight in the last step, if that moved γ, too
+    shrinkage: Floats  # 1 / (1 + ω) = τ / (τ + N θ) [k]: how much of U a reaches each weight
+
+
+# Counts of the document's tokens by topic [k], given the shares of topics (to a factor) and the number of the step.
+TopicCounts = Callable[[Floats, int], Floats]
 
 
 def embedding_precision(topics: Topics) -> Floats:
@@ -58,13 +67,29 @@ def objective(embedding: Floats, weights: Floats, topic_counts: Floats, topics: 
     return float(likelihood - prior)
 
 
-def curvature(theta: Floats, n_tokens: float, topics: Topics, light: float = LIGHT) -> Floats:
-    """H [m, m] where topics have shares θ.
+def scaled_shares(prior_mean: Floats, topic_counts: Floats, tau: float) -> Floats:
+    """ω = N θ / τ of the best weights given μ: Newton's method for ζ, from that of the prior mean."""
+    total = topic_counts.sum() / tau
+    if not total:
+        return np.zeros_like(prior_mean)
+    x = prior_mean + topic_counts / tau + np.log(total)
+    log_normaliser = special.logsumexp(prior_mean)
+    for _ in range(100):
+        omega = special.wrightomega(x - log_normaliser)
+        change = np.clip((omega.sum() - total) / np.sum(omega / (1 + omega)), -LONGEST_STEP, LONGEST_STEP)
+        log_normaliser += change
+        if abs(change) < 1e-10:
+            break
+    return np.asarray(special.wrightomega(x - log_normaliser))
+
+
+def curvature(omega: Floats, topics: Topics, light: float = LIGHT) -> Floats:
+    """H [m, m].
 
     Topics that bear less than `light` of the curvature are taken as one topic at their mean, and their scatter around
     it as that of the average document's topics: H is exact where `light` is 0.
     """
-    U, h = topics.embedding, topics.priors.tau * n_tokens * theta / (topics.priors.tau + n_tokens * theta)
+    U, h = topics.embedding, topics.priors.tau * omega / (1 + omega)
     total, pull = h.sum(), h @ U
     if not total:
         return embedding_precision(topics)
@@ -80,12 +105,8 @@ def curvature(theta: Floats, n_tokens: float, topics: Topics, light: float = LIG
 
 def posterior_cov(weights: Floats, n_tokens: int, topics: Topics) -> Floats:
     """Covariance H^-1 of the embedding of a document whose weights are at their solution [m, m]."""
-    return np.linalg.inv(curvature(special.softmax(weights), n_tokens, topics, light=0))
-
-
-def moves_embedding(step: int) -> bool:
-    """Whether a step, counted from 0, moves γ: the first brings ξ to where H is worth computing."""
-    return step > 0
+    omega = special.softmax(weights) * n_tokens / topics.priors.tau
+    return np.linalg.inv(curvature(omega, topics, light=0))
 
 
 def renews_curvature(step: int) -> bool:
@@ -93,39 +114,42 @@ def renews_curvature(step: int) -> bool:
     return step in RENEWALS
 
 
-def joint_step(
-    embedding: Floats,
-    weights: Floats,
-    topic_counts: Floats,
-    topics: Topics,
-    precision: Floats | None = None,
-    with_embedding: bool = True,
-) -> Solution:
-    """One safeguarded Newton step; `precision` is H where an earlier one is to serve, γ moves `with_embedding`."""
+def step_length(rise: float, bearing: float) -> float:
+    """Of Newton's step s, given g's = s'H s and Σ h: the square of (u_k - ū)'s is at most g's / Σ h on average."""
+    longest = LONGEST_STEP**2 * bearing
+    return 1.0 if rise <= longest or not bearing else (longest / rise) ** 0.5
+
+
+def step_lengthening(left: float, rise: float) -> float:
+    """1 / (1 - left / rise), within bounds: F's slope along the last step at its end and at its beginning."""
+    return 1.0 if left <= 0 else min(MOST_LENGTHENING, rise / max(rise - left, 1e-30))
+
+
+def solve(topics: Topics, embedding: Floats, topic_counts: TopicCounts, n_steps: int, tol: float = 0.0) -> Solution:
+    """So many Newton steps, or until one would gain less than tol²/2 a token and counts have moved by less than tol."""
     tau, U, P = topics.priors.tau, topics.embedding, embedding_precision(topics)
-    n_tokens, theta = topic_counts.sum(), special.softmax(weights)
-    residual = weights - topics.mean - U @ embedding
-    inverse_diagonal = 1 / (tau + n_tokens * theta)
-    c = 1 - n_tokens * np.sum(theta**2 * inverse_diagonal)
-
-    def apply_inverse_b(x: Floats) -> Floats:
-        scaled = inverse_diagonal * x
-        return np.asarray(scaled + inverse_diagonal * theta * n_tokens * (theta @ scaled) / c)
-
-    weight_gradient = -tau * residual + topic_counts - n_tokens * theta
-    embedding_gradient = -P @ embedding + tau * U.T @ residual
-    H = curvature(theta, n_tokens, topics) if precision is None else precision
-    d_embedding = np.zeros_like(embedding)
-    if with_embedding:
-        d_embedding = np.linalg.solve(H, embedding_gradient + tau * U.T @ apply_inverse_b(weight_gradient))
-    d_weights = apply_inverse_b(weight_gradient + tau * U @ d_embedding)
-
-    step = min(1.0, LONGEST_STEP / max(float(np.abs(d_weights).max()), 1e-30))
-    before = objective(embedding, weights, topic_counts, topics)
-    for _ in range(MOST_HALVINGS):
-        moved = embedding + step * d_embedding, weights + step * d_weights
-        if objective(*moved, topic_counts, topics) >= before - ROUNDING * abs(before):
+    counts: Floats = np.zeros(topics.n_topics)
+    H, step, rise = P, np.zeros_like(embedding), 0.0
+    for number in range(n_steps):
+        mean = topics.mean + U @ embedding
+        shares = scaled_shares(mean, counts, tau) if number else special.softmax(mean)
+        before, counts = counts, topic_counts(shares, number)
+        omega = scaled_shares(mean, counts, tau)
+        gradient = U.T @ (counts - tau * omega) - P @ embedding
+        if renews_curvature(number):
+            H = curvature(omega, topics)
+        left = float(gradient @ step)
+        if left < -TOO_FAR * rise:
+            embedding, step, rise = embedding - step / 2, 0 * step, 0.0
+            continue
+        lengthening = step_lengthening(left, rise)
+        step = np.linalg.solve(H, gradient)
+        rise = float(gradient @ step)
+        if rise <= tol**2 * counts.sum() and np.abs(counts - before).sum() <= tol * counts.sum():
             break
-        step /= 2
-    change = step * float(np.abs(d_weights).max()) if with_embedding else np.inf
-    return Solution(*moved, H, tau * inverse_diagonal, change)
+        length = lengthening * step_length(rise, tau * np.sum(omega / (1 + omega)))
+        step, rise = length * step, length * rise
+        embedding = embedding + step
+    mean = topics.mean + U @ embedding
+    omega = scaled_shares(mean, counts, tau)
+    return Solution(embedding, mean + counts / tau - omega, H, 1 / (1 + omega))

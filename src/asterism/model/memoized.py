@@ -21,7 +21,7 @@ from scipy import sparse
 
 from . import document, joint, random
 from .state import Floats, Ints, Priors, Topics
-from .tokens import candidate_mass, heaviest_topics
+from .tokens import candidate_mass
 from .words import DrawTable
 
 # Directions that the start leaves empty get a little noise, or they could never grow.
@@ -65,13 +65,12 @@ class Relaxation:
     """How far a document is relaxed in one sweep."""
 
     n_top: int  # K_s
-    n_steps: int  # Newton steps a round
-    n_rounds: int  # rounds; expected counts are renewed in each, draws' counts stay
+    n_steps: int  # Newton steps; expected counts are renewed in each, draws' counts stay
 
 
 def relaxation(n_top: int, with_draws: bool) -> Relaxation:
-    """Two Newton steps bring a document up to date with its draws; expected counts change along the way."""
-    return Relaxation(n_top, n_steps=2, n_rounds=1) if with_draws else Relaxation(n_top, n_steps=1, n_rounds=6)
+    """One Newton step brings a document up to date with its draws; expected counts change along the way."""
+    return Relaxation(n_top, n_steps=1 if with_draws else 6)
 
 
 @dataclass(frozen=True)
@@ -98,23 +97,17 @@ def relax_document(
     """A document's next draws, γ and ξ, from its last draws and γ.
 
     With draws: solve γ and ξ for the draws' counts, then draw anew. Without (None): solve for expected counts, which
-    are renewed every round.
+    are renewed every step.
     """
-    weights = topics.mean + topics.embedding @ embedding
-    topic_counts: Floats = np.zeros(topics.n_topics)
-    if draws is not None:
-        topic_counts = np.bincount(draws, minlength=topics.n_topics).astype(np.float64)
-    solution = joint.Solution(embedding, weights, joint.embedding_precision(topics), np.ones_like(weights), np.inf)
-    top = heaviest_topics(weights, settings.n_top)
-    for step in range(settings.n_rounds * settings.n_steps):
-        if draws is None and step % settings.n_steps == 0:
-            if joint.renews_curvature(step):
-                top = heaviest_topics(solution.weights, settings.n_top)
-            topic_counts = document.expected_counts(table, words, counts, solution.weights, top)
-        precision = None if joint.renews_curvature(step) else solution.precision
-        solution = joint.joint_step(
-            solution.embedding, solution.weights, topic_counts, topics, precision, joint.moves_embedding(step)
-        )
+    if draws is None:
+        topic_counts = document.expectation(table, words, counts, settings.n_top)
+    else:
+        drawn = np.bincount(draws, minlength=topics.n_topics).astype(np.float64)
+
+        def topic_counts(shares: Floats, step: int) -> Floats:
+            return drawn
+
+    solution = joint.solve(topics, embedding, topic_counts, settings.n_steps)
     if draws is not None and len(draws):
         uniforms = random.uniforms(random.stream(*key, random.DRAWS, 0), np.arange(len(draws)))
         draws = document.draw_tokens(table, words, counts, solution.weights, uniforms, settings.n_top)

@@ -71,7 +71,7 @@ def update(topics: Topics, statistics: Statistics, scale: float, step: float) ->
 def newton_rounds(settings: LocalSettings) -> list[Relaxation]:
     """What a document's rounds are: nothing but draws under the prior's weights, then solutions and draws in turn."""
     n_top = settings.topics_per_document
-    only_draws = Relaxation(n_top, n_steps=0, n_rounds=0)
+    only_draws = Relaxation(n_top, n_steps=0)
     return [only_draws] + min(NEWTON_ROUNDS, settings.max_steps) * [relaxation(n_top, with_draws=True)]
 
 
