@@ -21,7 +21,7 @@ from ._cpu_kernels import (
     uniform,
     weigh_candidates,
 )
-from ._jit import exp_of, kernel, like, part, reduction
+from ._jit import exp_of, kernel, like, part, passage, reduction
 
 Array = Any
 
@@ -46,7 +46,7 @@ class Slots(NamedTuple):
 
     document: Array  # which one; -1 where there is none
     step: Array  # its number
-    is_last: Array  # whether weights are all that is left to find
+    is_last: Array  # 1 where weights are all that is left to find
     log_normaliser: Array  # ζ
     rise: Array  # g's of the last step
     moved: Array  # Σ |n - n before|
@@ -74,30 +74,35 @@ class Scratch(NamedTuple):
     rhs: Array  # g, then the step [m]
 
 
-@part
+@passage
 def new_slots(space: Any) -> Any:
     n_topics, n_dims = space.embedding.shape
     like = space.embedding.dtype
+    # Few kinds of arrays: each is compiled for itself.
+    number = np.zeros((3, SLOTS), np.int64)
+    value = np.zeros((3, SLOTS), np.float64)
+    of_dims, of_topics = np.zeros((3, SLOTS, n_dims), like), np.zeros((3, SLOTS, n_topics), like)
+    number[0] = -1
     return Slots(
-        np.full(SLOTS, -1, np.int64),
-        np.zeros(SLOTS, np.int64),
-        np.zeros(SLOTS, np.bool_),
-        np.zeros(SLOTS, np.float64),
-        np.zeros(SLOTS, np.float64),
-        np.zeros(SLOTS, np.float64),
-        np.zeros((SLOTS, n_dims), like),
+        number[0],
+        number[1],
+        number[2],
+        value[0],
+        value[1],
+        value[2],
+        of_dims[0],
         np.zeros((SLOTS, n_dims), np.float64),
-        np.zeros((SLOTS, n_dims), like),
-        np.zeros((SLOTS, n_dims), like),
+        of_dims[1],
+        of_dims[2],
         np.zeros((SLOTS, n_dims, n_dims), np.float64),
-        np.zeros((SLOTS, n_topics), like),
-        np.zeros((SLOTS, n_topics), like),
-        np.zeros((SLOTS, n_topics), like),
+        of_topics[0],
+        of_topics[1],
+        of_topics[2],
         np.zeros((SLOTS, n_topics), np.bool_),
     )
 
 
-@part
+@passage
 def new_scratch(space: Any) -> Any:
     n_topics, n_dims = space.embedding.shape
     like = space.embedding.dtype
@@ -262,7 +267,7 @@ def fill_omega(scale: Any, base: Array, out: Array) -> None:
 # --- the joint solver --------------------------------------------------------------------------------------------
 
 
-@part
+@passage
 def factorise_curvature(total: float, space: Any, scratch: Any, out: Array) -> None:
     """The factor of joint.curvature, given h and Σ h."""
     n_topics, n_dims = space.embedding.shape
@@ -304,7 +309,7 @@ def curvatures(omega: Array, tau: Any, out: Array) -> float:
     return total
 
 
-@part
+@passage
 def move_embedding(slot: int, n_tokens: float, tol: float, space: Any, slots: Any, scratch: Any) -> None:
     """joint.solve: γ moves by a Newton step, or half of the last step is undone."""
     gamma, move, rhs = slots.embedding[slot], slots.move[slot], scratch.rhs
@@ -328,7 +333,7 @@ def move_embedding(slot: int, n_tokens: float, tol: float, space: Any, slots: An
     for i in range(gamma.size):
         rise += rhs[i] * move[i]
     if rise <= tol**2 * n_tokens and slots.moved[slot] <= tol * n_tokens:
-        slots.is_last[slot] = True
+        slots.is_last[slot] = 1
         return
     length = lengthening * step_length(rise, bearing)
     slots.rise[slot] = length * rise
@@ -375,14 +380,13 @@ def relax_documents(
     n_top: int,
     n_steps: int,
     tol: float,
-    streams: Array,
     draws: Array,
     gammas: Array,
     xis: Array,
     shrinkages: Array,
     covs: Array,
 ) -> None:
-    """memoized.relax_document for documents first:last, from their last γ and draws, which are overwritten.
+    """memoized.relax_document for documents first:last but for new draws, from their last γ, which is overwritten.
 
     Without draws (an empty array) the counts are expectations, renewed every step: document.infer_document. Fills ξ
     and, where there is room for them, τ / (τ + N θ) and the block's sum of H^-1.
@@ -402,8 +406,8 @@ def relax_documents(
             if d < 0:
                 continue
             find_weights(d, slot, corpus, table, space, draws.size == 0, slots, scratch, candidates)
-            if slots.is_last[slot]:
-                put_down(d, slot, corpus, table, space, streams, draws, gammas, xis, shrinkages, slots, candidates)
+            if slots.is_last[slot] == 1:
+                put_down(d, slot, space, gammas, xis, shrinkages, slots)
                 if covs.size:
                     invert(slots.factor[slot], inverses[(d - first) * n_dims : (d - first + 1) * n_dims])
                 n_done += 1
@@ -414,7 +418,8 @@ def relax_documents(
             if d >= 0:
                 move_embedding(slot, length_of(d, corpus), tol, space, slots, scratch)
                 slots.step[slot] += 1
-                slots.is_last[slot] |= slots.step[slot] >= n_steps
+                if slots.step[slot] >= n_steps:
+                    slots.is_last[slot] = 1
     if covs.size:
         # H^-1 = L^-T L^-1, for all documents in one product.
         np.dot(inverses.T, inverses, covs[first // DOCUMENTS_A_BLOCK])
@@ -425,10 +430,10 @@ def length_of(d: int, corpus: Any) -> float:
     return float(corpus.token_offsets[corpus.indptr[d + 1]] - corpus.token_offsets[corpus.indptr[d]])
 
 
-@part
+@passage
 def take_up(d: int, slot: int, n_steps: int, corpus: Any, space: Any, draws: Array, gammas: Array, slots: Any) -> None:
     """Put document d into an empty slot."""
-    slots.document[slot], slots.step[slot], slots.is_last[slot], slots.rise[slot] = d, 0, n_steps == 0, 0.0
+    slots.document[slot], slots.step[slot], slots.is_last[slot], slots.rise[slot] = d, 0, int(n_steps == 0), 0.0
     for i in range(slots.embedding.shape[1]):
         slots.embedding[slot, i], slots.move[slot, i] = gammas[d, i], 0.0
     counts = slots.counts[slot]
@@ -438,66 +443,58 @@ def take_up(d: int, slot: int, n_steps: int, corpus: Any, space: Any, draws: Arr
             counts[draws[token]] += 1
 
 
-@part
+@passage
 def find_weights(
     d: int, slot: int, corpus: Any, table: Any, space: Any, is_soft: bool, slots: Any, scratch: Any, candidates: Any
 ) -> None:
     """ω at the slot's γ, and n - N θ in place of μ but for the last time."""
     mean, omega, counts, step = slots.mean[slot], slots.omega[slot], slots.counts[slot], slots.step[slot]
     add_mean(mean, space)
-    slots.moved[slot] = 0.0
+    is_last, slots.moved[slot] = slots.is_last[slot] == 1, 0.0
     if step == 0:
         slots.log_normaliser[slot] = softmax_of(mean, omega)
         slots.moved[slot] = np.inf
-    is_last = slots.is_last[slot]
     n_tokens = 0.0 if is_last and step == 0 else length_of(d, corpus)  # without a step there are no counts
-    if is_soft and not is_last:
-        if step > 0:
+    # Expected counts follow from the weights, then the weights from them.
+    for n_left in range(1 if is_soft and not is_last else 0, -1, -1):
+        if n_left == 0 or step > 0:
             slots.log_normaliser[slot] = scale_shares(
                 mean, counts, n_tokens, slots.log_normaliser[slot], space.tau, scratch, omega
             )
-        if renews_curvature(step):
-            mark_heaviest(omega, candidates.heap, slots.is_top[slot])
-        scratch.h[:] = counts
-        expect_counts(d, corpus, table, omega, slots.is_top[slot], candidates.rest_of_top, counts)
-        slots.moved[slot] = distance(scratch.h, counts)
-    slots.log_normaliser[slot] = scale_shares(
-        mean, counts, n_tokens, slots.log_normaliser[slot], space.tau, scratch, omega
-    )
+        if n_left == 1:
+            if renews_curvature(step):
+                mark_heaviest(omega, candidates.heap, slots.is_top[slot])
+            scratch.h[:] = counts
+            expect_counts(d, corpus, table, omega, slots.is_top[slot], candidates.rest_of_top, counts)
+            slots.moved[slot] = distance(scratch.h, counts)
     if not is_last:
         for k in range(mean.size):
             mean[k] = counts[k] - space.tau * omega[k]
 
 
-@part
-def put_down(
-    d: int,
-    slot: int,
-    corpus: Any,
-    table: Any,
-    space: Any,
-    streams: Array,
-    draws: Array,
-    gammas: Array,
-    xis: Array,
-    shrinkages: Array,
-    slots: Any,
-    candidates: Any,
-) -> None:
-    """Keep what was found of a document, draw its tokens anew, and empty its slot."""
-    weights, omega, counts = xis[d], slots.omega[slot], slots.counts[slot]
+@passage
+def put_down(d: int, slot: int, space: Any, gammas: Array, xis: Array, shrinkages: Array, slots: Any) -> None:
+    """Keep what was found of a document, and empty its slot."""
+    weights, mean, omega, counts = xis[d], slots.mean[slot], slots.omega[slot], slots.counts[slot]
     inverse_tau, one = weights.dtype.type(1 / space.tau), weights.dtype.type(1)
     for k in range(weights.size):
-        weights[k] = slots.mean[slot, k] + counts[k] * inverse_tau - omega[k]
+        weights[k] = mean[k] + counts[k] * inverse_tau - omega[k]
     for i in range(slots.embedding.shape[1]):
         gammas[d, i] = slots.embedding[slot, i]
     if shrinkages.size:
         for k in range(weights.size):
             shrinkages[d, k] = one / (one + omega[k])
-    if draws.size:
-        stream = substream(substream(streams[d], DRAWS), 0)
-        draw_tokens(d, corpus, table, weights, stream, candidates, draws, counts)
     slots.document[slot] = -1
+
+
+@kernel
+def draw_documents(
+    first: int, last: int, corpus: Any, table: Any, n_top: int, streams: Array, xis: Array, draws: Array
+) -> None:
+    """document.draw_tokens for documents first:last, given their ξ."""
+    candidates, counts = new_candidates(xis.shape[1], n_top, xis), np.empty(xis.shape[1], xis.dtype)
+    for d in range(first, last):
+        draw_tokens(d, corpus, table, xis[d], substream(substream(streams[d], DRAWS), 0), candidates, draws, counts)
 
 
 @kernel

@@ -381,8 +381,8 @@ def sample_documents(
     """document.sample_document for documents first:last; fills draws, γ, ξ and the rounds taken."""
     n_topics, n_dims = space.embedding.shape
     real = space.embedding.dtype.type
-    mean, squares, theta, counts = np.empty((4, n_topics), space.embedding.dtype)
-    scratch = np.empty((2, n_topics), space.embedding.dtype)
+    work = np.empty((6, n_topics), space.embedding.dtype)
+    mean, squares, theta, counts, scratch = work[0], work[1], work[2], work[3], work[4:]
     moment = np.empty(n_dims, space.embedding.dtype)
     candidates = new_candidates(n_topics, local.n_top, space.embedding)
     sigma = real(space.tau**-0.5)

@@ -29,6 +29,12 @@ def part(function: F) -> F:
     return cast(F, njit(error_model="numpy", no_cfunc_wrapper=True, no_cpython_wrapper=True)(function))
 
 
+def passage(function: F) -> F:
+    """A part that one kernel calls once: put into it as it stands, since what is compiled by itself first and in its
+    caller again takes twice as long."""
+    return cast(F, njit(inline="always", error_model="numpy")(function))
+
+
 def reduction(function: F) -> F:
     """Compile a part whose sums may be formed in any order, so that they run as wide as the machine's vectors."""
     options = {"error_model": "numpy", "no_cfunc_wrapper": True, "no_cpython_wrapper": True}

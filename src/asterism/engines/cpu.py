@@ -124,8 +124,8 @@ class CpuEngine:
         documents.embedding[:] = 0
         rounds = svi.newton_rounds(self.settings)
         for i, settings in enumerate(rounds):
-            streams = random.stream(seed, sweep, batch.documents, i)
-            self._relax(prepared, batch, settings, 0.0, streams, draws, *documents.arrays(), *self._no_room())
+            self._relax(prepared, batch, settings, 0.0, draws, *documents.arrays(), *self._no_room())
+            self._draw(prepared, batch, random.stream(seed, sweep, batch.documents, i), documents.weights, draws)
         return len(batch) * (len(rounds) - 1)
 
     def draw_lda(self, words: WordWeights, batch: Batch, draws: Ints, alpha: Floats, seed: int, sweep: int) -> Floats:
@@ -149,10 +149,13 @@ class CpuEngine:
         settings = relaxation(self.settings.topics_per_document, draws is not None)
         weights, shrinkage = np.empty((2, len(batch), topics.n_topics), self.dtype)
         covs = np.zeros((-(-len(batch) // DOCUMENTS_A_BLOCK), topics.n_dims, topics.n_dims))
-        streams = random.stream(seed, sweep, batch.documents)
-        everything = NO_DRAWS if draws is None else draws
-        self._relax(prepared, batch, settings, 0.0, streams, everything, embedding, weights, shrinkage, covs)
-        expected = self._spread(prepared, batch, weights) if draws is None else None
+        given = NO_DRAWS if draws is None else draws
+        self._relax(prepared, batch, settings, 0.0, given, embedding, weights, shrinkage, covs)
+        expected = None
+        if draws is None:
+            expected = self._spread(prepared, batch, weights)
+        else:
+            self._draw(prepared, batch, random.stream(seed, sweep, batch.documents), weights, draws)
         return Relaxed(self._moments(topics, weights, embedding, shrinkage, covs.sum(axis=0)), expected)
 
     def _moments(
@@ -188,8 +191,7 @@ class CpuEngine:
         documents = self._empty_documents(prepared.topics, batch)
         documents.embedding[:] = 0
         settings = Relaxation(self.settings.topics_per_document, n_steps=INFER_STEPS)
-        streams = random.stream(0, batch.documents)  # not used without draws
-        self._relax(prepared, batch, settings, INFER_TOL, streams, NO_DRAWS, *documents.arrays(), *self._no_room())
+        self._relax(prepared, batch, settings, INFER_TOL, NO_DRAWS, *documents.arrays(), *self._no_room())
         return replace(documents, cov=self._covs(prepared.topics, batch, documents.weights)) if with_cov else documents
 
     def _covs(self, topics: Topics, batch: Batch, weights: Floats) -> Floats:
@@ -214,6 +216,11 @@ class CpuEngine:
         arguments = _corpus(batch), prepared.table, prepared.space, *how, *arrays
         with self._one_blas_thread():
             self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, joint_kernels.relax_documents, *arguments)
+
+    def _draw(self, prepared: CpuTopics, batch: Batch, streams: Any, weights: Floats, draws: Ints) -> None:
+        """New topics for all tokens."""
+        arguments = _corpus(batch), prepared.table, self.settings.topics_per_document, streams, weights, draws
+        self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, joint_kernels.draw_documents, *arguments)
 
     def log_likelihood(self, prepared: CpuTopics, weights: Floats, batch: Batch) -> Floats:
         topics, result = prepared.topics, np.zeros(len(batch))
