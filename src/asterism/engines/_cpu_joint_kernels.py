@@ -1,4 +1,4 @@
-"""Compiled loops of memoized inference and of `infer`: see model/joint.py, model/memoized.py, model/lda.py."""
+"""Compiled loops of memoized inference and of `infer`: see model/joint.py, model/memoized.py."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from ._cpu_kernels import (
     mark_heaviest,
     new_candidates,
     substream,
-    uniform,
     weigh_candidates,
 )
 from ._jit import exp_of, kernel, like, part, passage, reduction
@@ -34,8 +33,6 @@ SLOTS = 16
 LARGEST_SMALL = -1.2
 # ζ is found after a step (they are Newton's) of less than this, or after so many.
 NORMALISED, MOST_NORMALISATIONS = 0.005, 50
-# Tokens whose probabilities are multiplied before a logarithm is taken.
-TOKENS_A_LOG = 8
 # Documents whose covariances are summed together, before the sums are added in order.
 DOCUMENTS_A_BLOCK = 64
 
@@ -71,17 +68,17 @@ class Scratch(NamedTuple):
     pull: Array  # Σ h u [m]
     rows: Array  # rows whose products add up to H [heavy + 1, m]: light topics, then the heavy ones
     H: Array  # [m, m]
-    rhs: Array  # g, then the step [m]
+    rhs: Array  # g [m]
 
 
 @passage
 def new_slots(space: Any) -> Any:
     n_topics, n_dims = space.embedding.shape
-    like = space.embedding.dtype
+    real = space.embedding.dtype
     # Few kinds of arrays: each is compiled for itself.
     number = np.zeros((3, SLOTS), np.int64)
     value = np.zeros((3, SLOTS), np.float64)
-    of_dims, of_topics = np.zeros((3, SLOTS, n_dims), like), np.zeros((3, SLOTS, n_topics), like)
+    of_dims, of_topics = np.zeros((3, SLOTS, n_dims), real), np.zeros((3, SLOTS, n_topics), real)
     number[0] = -1
     return Slots(
         number[0],
@@ -105,15 +102,15 @@ def new_slots(space: Any) -> Any:
 @passage
 def new_scratch(space: Any) -> Any:
     n_topics, n_dims = space.embedding.shape
-    like = space.embedding.dtype
+    real = space.embedding.dtype
     return Scratch(
-        np.empty(n_topics, like),
+        np.empty(n_topics, real),
         np.empty(n_topics, np.int32),
         np.empty(n_topics, np.float64),
-        np.empty(n_topics, like),
-        np.empty(n_dims, like),
-        np.empty((min(n_topics, int(1 / LIGHT)) + 2, n_dims), like),
-        np.empty((n_dims, n_dims), like),
+        np.empty(n_topics, real),
+        np.empty(n_dims, real),
+        np.empty((min(n_topics, int(1 / LIGHT)) + 2, n_dims), real),
+        np.empty((n_dims, n_dims), real),
         np.empty(n_dims, np.float64),
     )
 
@@ -512,179 +509,3 @@ def spread_tokens(first: int, last: int, corpus: Any, table: Any, xis: Array, n_
             for i in range(table.indptr[word], table.indptr[word + 1]):
                 mass = candidates.scale[table.topics[i]] * table.weights[i]
                 expected[i] += np.int64(share * mass + 0.5)
-
-
-# --- the warm start ----------------------------------------------------------------------------------------------
-
-
-@kernel
-def draw_lda_dense(
-    first: int,
-    last: int,
-    weights: Array,
-    unit: Array,
-    alpha: Array,
-    alpha_total: float,
-    corpus: Any,
-    streams: Array,
-    draws: Array,
-    logs: Array,
-) -> None:
-    """lda.draw_document for documents first:last, in place; weights of words in topics are [v, k]."""
-    n_topics = alpha.size
-    counts, mass, none = np.empty(n_topics, weights.dtype), np.empty(n_topics, weights.dtype), weights.dtype.type(0)
-    for d in range(first, last):
-        begin, end = corpus.token_offsets[corpus.indptr[d]], corpus.token_offsets[corpus.indptr[d + 1]]
-        for k in range(n_topics):
-            counts[k] = alpha[k]
-        for token in range(begin, end):
-            counts[draws[token]] += 1
-        stream = substream(substream(streams[d], DRAWS), 0)
-        logs[d] = -(end - begin) * np.log(end - begin - 1 + alpha_total)
-        product = 1.0
-        for entry in range(corpus.indptr[d], corpus.indptr[d + 1]):
-            weight = weights[corpus.words[entry]]
-            for token in range(corpus.token_offsets[entry], corpus.token_offsets[entry + 1]):
-                old = draws[token]
-                counts[old] -= 1
-                for k in range(n_topics):
-                    mass[k] = counts[k] * weight[k]
-                mass[old] = max(none, mass[old] - counts[old] * unit[old])
-                k, total = pick_dense(uniform(stream, token - begin), mass)
-                counts[k] += 1
-                draws[token] = k
-                product *= total
-                if token % TOKENS_A_LOG == 0:
-                    logs[d] += np.log(product)
-                    product = 1.0
-        logs[d] += np.log(product)
-
-
-@part
-def pick_dense(share: float, mass: Array) -> Any:
-    """The topic at which the running mass passes its share of the total, and the total.
-
-    Four running sums at a time, since an addition has to wait for the one before it.
-    """
-    quarter = mass.size // 4
-    none = mass.dtype.type(0)
-    a, b, c, rest = none, none, none, none
-    for k in range(quarter):
-        a += mass[k]
-        b += mass[quarter + k]
-        c += mass[2 * quarter + k]
-        rest += mass[3 * quarter + k]
-    for k in range(4 * quarter, mass.size):
-        rest += mass[k]
-    total = float(a) + float(b) + float(c) + float(rest)
-    target, k = share * total, 0
-    for part_sum in (a, b, c):
-        if target < part_sum:
-            break
-        target -= part_sum
-        k += quarter
-    while k < mass.size - 1 and target >= mass[k]:
-        target -= mass[k]
-        k += 1
-    return k, total
-
-
-@kernel
-def draw_lda_sparse(
-    first: int,
-    last: int,
-    table: Any,
-    alpha_rest: float,
-    unit: Array,
-    alpha: Array,
-    alpha_total: float,
-    corpus: Any,
-    streams: Array,
-    draws: Array,
-    logs: Array,
-) -> None:
-    """lda.draw_document for documents first:last, in place, by the three buckets of lda.bucket_mass."""
-    n_topics = alpha.size
-    counts = np.zeros(n_topics, np.int64)
-    cumulative = np.empty(n_topics, np.float64)
-    present = np.empty(n_topics, np.int64)
-    for d in range(first, last):
-        begin, end = corpus.token_offsets[corpus.indptr[d]], corpus.token_offsets[corpus.indptr[d + 1]]
-        n_present = 0
-        for token in range(begin, end):
-            if counts[draws[token]] == 0:
-                present[n_present] = draws[token]
-                n_present += 1
-            counts[draws[token]] += 1
-        stream = substream(substream(streams[d], DRAWS), 0)
-        logs[d] = -(end - begin) * np.log(end - begin - 1 + alpha_total)
-        for entry in range(corpus.indptr[d], corpus.indptr[d + 1]):
-            start, stop = table.indptr[corpus.words[entry]], table.indptr[corpus.words[entry] + 1]
-            for token in range(corpus.token_offsets[entry], corpus.token_offsets[entry + 1]):
-                old = draws[token]
-                counts[old] -= 1
-                own = 0.0
-                for i in range(start, stop):
-                    k = table.topics[i]
-                    itself = unit[k] if k == old else 0
-                    own += (counts[k] + alpha[k]) * max(0, table.weights[i] - table.rest[k] - itself)
-                    cumulative[i - start] = own
-                local = 0.0
-                for p in range(n_present):
-                    local += counts[present[p]] * table.rest[present[p]]
-                total = own + local + alpha_rest
-                logs[d] += np.log(total)
-                target = uniform(stream, token - begin) * total
-                k = pick_sparse(target, own, local, alpha, start, stop, table, cumulative, counts, present[:n_present])
-                if counts[k] == 0 and not is_in(k, present[:n_present]):
-                    present[n_present] = k
-                    n_present += 1
-                counts[k] += 1
-                draws[token] = k
-        for p in range(n_present):
-            counts[present[p]] = 0
-
-
-@part
-def is_in(value: int, values: Array) -> bool:
-    for other in values:  # noqa: SIM110  (the compiler knows no any() of a generator)
-        if other == value:
-            return True
-    return False
-
-
-@part
-def pick_sparse(
-    target: float,
-    own: float,
-    local: float,
-    alpha: Array,
-    start: int,
-    stop: int,
-    table: Any,
-    cumulative: Array,
-    counts: Array,
-    present: Array,
-) -> int:
-    """The topic at which the running mass of the three buckets passes `target`."""
-    if target < own:
-        low, high = 0, stop - start - 1
-        while low < high:
-            middle = (low + high) // 2
-            if cumulative[middle] > target:
-                high = middle
-            else:
-                low = middle + 1
-        return int(table.topics[start + low])
-    running = own
-    if target < own + local:
-        for k in present:
-            running += counts[k] * table.rest[k]
-            if running > target:
-                return int(k)
-    running = own + local
-    for k in range(table.rest.size):
-        running += alpha[k] * table.rest[k]
-        if running > target:
-            return k
-    return int(table.rest.size - 1)

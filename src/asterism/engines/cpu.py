@@ -25,6 +25,7 @@ from ..model.state import Batch, Documents, Floats, Ints, LocalSettings, Statist
 from ..model.words import DrawTable
 from . import _cpu_joint_kernels as joint_kernels
 from . import _cpu_kernels as kernels
+from . import _cpu_lda_kernels as lda_kernels
 from ._cpu_joint_kernels import DOCUMENTS_A_BLOCK
 
 TOPICS_A_BLOCK = 512
@@ -136,9 +137,9 @@ class CpuEngine:
         documents = _corpus(batch), streams, draws, logs
         kernel: Callable[..., None]
         if isinstance(weights, DrawTable):
-            kernel, of_words = joint_kernels.draw_lda_sparse, (self._table(weights), float(alpha @ weights.rest))
+            kernel, of_words = lda_kernels.draw_lda_sparse, (self._table(weights), float(alpha @ weights.rest))
         else:
-            kernel, of_words = joint_kernels.draw_lda_dense, (weights.astype(self.dtype, copy=False),)
+            kernel, of_words = lda_kernels.draw_lda_dense, (weights.astype(self.dtype, copy=False),)
         self._over_blocks(len(batch), LDA_BLOCK, kernel, *of_words, *of_topics, *documents)
         return logs
 

@@ -1,0 +1,189 @@
+"""Compiled loops of the warm start: see model/lda.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..model.random import DRAWS
+from ._cpu_kernels import substream, uniform
+from ._jit import kernel, part
+
+Array = Any
+
+# Tokens whose probabilities are multiplied before a logarithm is taken.
+TOKENS_A_LOG = 8
+
+
+@kernel
+def draw_lda_dense(
+    first: int,
+    last: int,
+    weights: Array,
+    unit: Array,
+    alpha: Array,
+    alpha_total: float,
+    corpus: Any,
+    streams: Array,
+    draws: Array,
+    logs: Array,
+) -> None:
+    """lda.draw_document for documents first:last, in place; weights of words in topics are [v, k]."""
+    n_topics = alpha.size
+    counts, mass, none = np.empty(n_topics, weights.dtype), np.empty(n_topics, weights.dtype), weights.dtype.type(0)
+    for d in range(first, last):
+        begin, end = corpus.token_offsets[corpus.indptr[d]], corpus.token_offsets[corpus.indptr[d + 1]]
+        for k in range(n_topics):
+            counts[k] = alpha[k]
+        for token in range(begin, end):
+            counts[draws[token]] += 1
+        stream = substream(substream(streams[d], DRAWS), 0)
+        logs[d] = -(end - begin) * np.log(end - begin - 1 + alpha_total)
+        product = 1.0
+        for entry in range(corpus.indptr[d], corpus.indptr[d + 1]):
+            weight = weights[corpus.words[entry]]
+            for token in range(corpus.token_offsets[entry], corpus.token_offsets[entry + 1]):
+                old = draws[token]
+                counts[old] -= 1
+                for k in range(n_topics):
+                    mass[k] = counts[k] * weight[k]
+                mass[old] = max(none, mass[old] - counts[old] * unit[old])
+                k, total = pick_dense(uniform(stream, token - begin), mass)
+                counts[k] += 1
+                draws[token] = k
+                product *= total
+                if token % TOKENS_A_LOG == 0:
+                    logs[d] += np.log(product)
+                    product = 1.0
+        logs[d] += np.log(product)
+
+
+@part
+def pick_dense(share: float, mass: Array) -> Any:
+    """The topic at which the running mass passes its share of the total, and the total.
+
+    Four running sums at a time, since an addition has to wait for the one before it.
+    """
+    quarter = mass.size // 4
+    none = mass.dtype.type(0)
+    a, b, c, rest = none, none, none, none
+    for k in range(quarter):
+        a += mass[k]
+        b += mass[quarter + k]
+        c += mass[2 * quarter + k]
+        rest += mass[3 * quarter + k]
+    for k in range(4 * quarter, mass.size):
+        rest += mass[k]
+    total = float(a) + float(b) + float(c) + float(rest)
+    target, k = share * total, 0
+    for part_sum in (a, b, c):
+        if target < part_sum:
+            break
+        target -= part_sum
+        k += quarter
+    while k < mass.size - 1 and target >= mass[k]:
+        target -= mass[k]
+        k += 1
+    return k, total
+
+
+@kernel
+def draw_lda_sparse(
+    first: int,
+    last: int,
+    table: Any,
+    alpha_rest: float,
+    unit: Array,
+    alpha: Array,
+    alpha_total: float,
+    corpus: Any,
+    streams: Array,
+    draws: Array,
+    logs: Array,
+) -> None:
+    """lda.draw_document for documents first:last, in place, by the three buckets of lda.bucket_mass."""
+    n_topics = alpha.size
+    counts = np.zeros(n_topics, np.int64)
+    cumulative = np.empty(n_topics, np.float64)
+    present = np.empty(n_topics, np.int64)
+    for d in range(first, last):
+        begin, end = corpus.token_offsets[corpus.indptr[d]], corpus.token_offsets[corpus.indptr[d + 1]]
+        n_present = 0
+        for token in range(begin, end):
+            if counts[draws[token]] == 0:
+                present[n_present] = draws[token]
+                n_present += 1
+            counts[draws[token]] += 1
+        stream = substream(substream(streams[d], DRAWS), 0)
+        logs[d] = -(end - begin) * np.log(end - begin - 1 + alpha_total)
+        for entry in range(corpus.indptr[d], corpus.indptr[d + 1]):
+            start, stop = table.indptr[corpus.words[entry]], table.indptr[corpus.words[entry] + 1]
+            for token in range(corpus.token_offsets[entry], corpus.token_offsets[entry + 1]):
+                old = draws[token]
+                counts[old] -= 1
+                own = 0.0
+                for i in range(start, stop):
+                    k = table.topics[i]
+                    itself = unit[k] if k == old else 0
+                    own += (counts[k] + alpha[k]) * max(0, table.weights[i] - table.rest[k] - itself)
+                    cumulative[i - start] = own
+                local = 0.0
+                for p in range(n_present):
+                    local += counts[present[p]] * table.rest[present[p]]
+                total = own + local + alpha_rest
+                logs[d] += np.log(total)
+                target = uniform(stream, token - begin) * total
+                k = pick_sparse(target, own, local, alpha, start, stop, table, cumulative, counts, present[:n_present])
+                if counts[k] == 0 and not is_in(k, present[:n_present]):
+                    present[n_present] = k
+                    n_present += 1
+                counts[k] += 1
+                draws[token] = k
+        for p in range(n_present):
+            counts[present[p]] = 0
+
+
+@part
+def is_in(value: int, values: Array) -> bool:
+    for other in values:  # noqa: SIM110  (the compiler knows no any() of a generator)
+        if other == value:
+            return True
+    return False
+
+
+@part
+def pick_sparse(
+    target: float,
+    own: float,
+    local: float,
+    alpha: Array,
+    start: int,
+    stop: int,
+    table: Any,
+    cumulative: Array,
+    counts: Array,
+    present: Array,
+) -> int:
+    """The topic at which the running mass of the three buckets passes `target`."""
+    if target < own:
+        low, high = 0, stop - start - 1
+        while low < high:
+            middle = (low + high) // 2
+            if cumulative[middle] > target:
+                high = middle
+            else:
+                low = middle + 1
+        return int(table.topics[start + low])
+    running = own
+    if target < own + local:
+        for k in present:
+            running += counts[k] * table.rest[k]
+            if running > target:
+                return int(k)
+    running = own + local
+    for k in range(table.rest.size):
+        running += alpha[k] * table.rest[k]
+        if running > target:
+            return k
+    return int(table.rest.size - 1)
