@@ -53,9 +53,18 @@ def tomotopy_ctm(counts: Counts, n_topics: int, seed: int, n_threads: int) -> Ri
 
 
 def _tomotopy(model: Any, counts: Counts, n_threads: int, n_chains: int = INFERENCE_CHAINS) -> Rival:
+    add_documents(model, counts)
+    model.train(GIBBS_SWEEPS, workers=n_threads)
+    return of_tomotopy(model, counts.shape[1], n_threads, n_chains)
+
+
+def add_documents(model: Any, counts: Counts) -> None:
     for words in _bags(counts):
         model.add_doc(words)
-    model.train(GIBBS_SWEEPS, workers=n_threads)
+
+
+def of_tomotopy(model: Any, n_words: int, n_threads: int, n_chains: int = INFERENCE_CHAINS) -> Rival:
+    """What a model of tomotopy's says, as far as it has been trained."""
 
     def chain(documents: Counts, number: int) -> Floats:
         order = np.random.default_rng(number).permutation(documents.shape[0])
@@ -69,7 +78,7 @@ def _tomotopy(model: Any, counts: Counts, n_threads: int, n_chains: int = INFERE
         return sum(chain(documents, number) for number in range(n_chains)) / n_chains
 
     topic_word = np.array([model.get_topic_word_dist(k) for k in range(model.k)])
-    return Rival(proportions, _in_our_columns(topic_word, model.used_vocabs, counts.shape[1]))
+    return Rival(proportions, _in_our_columns(topic_word, model.used_vocabs, n_words))
 
 
 def topica_ctm(counts: Counts, n_topics: int, seed: int, n_threads: int) -> Rival:

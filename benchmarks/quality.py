@@ -16,7 +16,7 @@ import math
 import os
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,11 +28,12 @@ from threadpoolctl import threadpool_limits
 from _comparison import plot, race, report, tables
 from _harness import DATA, RESULTS, ROOT, newsgroups, write
 from _rivals import RIVALS, Counts, Floats, Rival
+from _watch import timed, watched_fit
 from asterism import TextPipeline
 from asterism.corpus.tokens import read_documents
 from asterism.corpus.words import word_splitter
 from asterism.evaluation import c_v, linear_svm_accuracy, npmi, retrieval, topic_diversity
-from asterism.evaluation.completion import Completion, completion_score, split_tokens
+from asterism.evaluation.completion import Completion, split_tokens
 
 CACHE = ROOT / "benchmarks" / ".cache" / "quality"
 OURS = {"asterism": {}, "asterism-svi": {"inference": "svi"}}
@@ -137,7 +138,8 @@ def our_outputs(cell: Cell, corpus: Corpus, n_threads: int) -> dict[str, Any]:
     folder, about = cell.path.with_suffix(".model"), cell.path.with_suffix(".json")
     training = json.loads(about.read_text()) if about.exists() else {}
     if training.pop("corpus", None) != corpus.key:
-        model, training = train_ours(cell, corpus, n_threads)
+        settings = {"n_threads": n_threads, "random_state": cell.seed, **OURS[cell.system]}
+        model, training = watched_fit(corpus.train, corpus.halves, CURVE_SWEEPS, cell.n_topics, **settings)
         model.save(folder)
         about.write_text(json.dumps(training | {"corpus": corpus.key}))
     model = TopicEmbeddingModel.load(folder).set_params(n_threads=n_threads)
@@ -158,54 +160,11 @@ def our_outputs(cell: Cell, corpus: Corpus, n_threads: int) -> dict[str, Any]:
     return outputs
 
 
-def train_ours(cell: Cell, corpus: Corpus, n_threads: int) -> tuple[Any, dict[str, Any]]:
-    """A trained model, with the time it took and how its perplexity fell."""
-    from asterism import TopicEmbeddingModel
-
-    states: list[tuple[float, float, Any]] = []  # seconds by the clock and of computation, topics after a sweep
-
-    class Watched(TopicEmbeddingModel):
-        def _learner(self, *arguments: Any) -> Any:
-            learner = super()._learner(*arguments)
-            sweep = learner.sweep
-
-            def watched(number: int) -> Iterator[int]:
-                yield from sweep(number)
-                states.append((time.perf_counter(), time.process_time(), learner.topics))
-
-            learner.sweep = watched
-            return learner
-
-    model = Watched(cell.n_topics, n_threads=n_threads, random_state=cell.seed, **OURS[cell.system])
-    began = time.perf_counter(), time.process_time()
-    _, times = timed(lambda: model.fit(corpus.train))
-    return model, times | {"curve": perplexity_curve(model, began, states, corpus.halves).tolist()}
-
-
-def perplexity_curve(model: Any, began: tuple[float, float], states: list[Any], halves: Completion) -> Floats:
-    """Seconds of training, by the clock and of computation, and test perplexity after some of the sweeps [n, 3]."""
-    engine = model._engine()
-    shown = [states[i - 1] for i in CURVE_SWEEPS if i <= len(states)]
-    return np.array(
-        [
-            (clock - began[0], computed - began[1], math.exp(-completion_score(engine, engine.prepare(topics), halves)))
-            for clock, computed, topics in shown
-        ]
-    )
-
-
 def smoothed_topic_word(model: Any) -> Floats:
     """Posterior mean with the prior's share, as likelihoods are computed."""
     prior = model.state_.priors.beta
     counts = model.state_.word_topic.T.toarray() + prior
     return counts / counts.sum(axis=1, keepdims=True)
-
-
-def timed(work: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
-    """A call's result, and its seconds by the clock and of computation, which a busy machine does not lengthen."""
-    began, computed = time.perf_counter(), time.process_time()
-    result = work()
-    return result, {"train_seconds": time.perf_counter() - began, "train_cpu_seconds": time.process_time() - computed}
 
 
 def lengths(counts: Counts) -> NDArray[np.int64]:
