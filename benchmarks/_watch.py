@@ -23,8 +23,8 @@ def watched_fit(
     counts: Counts, halves: Completion, sweeps: Collection[int], n_topics: int, **settings: Any
 ) -> tuple[TopicEmbeddingModel, dict[str, Any]]:
     """A trained model, the time it took, and its curve: rows of seconds by the clock and of computation since training
-    began, and the test documents' perplexity, after those of the sweeps that there were (0: after the warm start) and of
-    what was returned in the end."""
+    began, and the test documents' perplexity, after those of the sweeps that there were (0: after the warm start), and
+    of what was returned in the end."""
     states: dict[int, tuple[float, float, Any]] = {}
 
     class Watched(TopicEmbeddingModel):

@@ -461,7 +461,8 @@ def find_weights(
         if n_left == 1:
             if renews_curvature(step):
                 mark_heaviest(omega, candidates.heap, slots.is_top[slot])
-            scratch.h[:] = counts
+            for k in range(counts.size):
+                scratch.h[k] = counts[k]
             expect_counts(d, corpus, table, omega, slots.is_top[slot], candidates.rest_of_top, counts)
             slots.moved[slot] = distance(scratch.h, counts)
     if not is_last:
