@@ -186,6 +186,7 @@ def test_choices_are_those_of_the_library():
     assert {kind.value for kind in cli.Inference} == set(CHOICES["inference"])
     assert {kind.value for kind in cli.LocalSolver} == set(CHOICES["local_solver"])
     assert {kind.value for kind in cli.Start} == set(STARTS)
+    assert {kind.value for kind in cli.Sampler} == set(CHOICES["sampler"])
     assert {kind.value for kind in cli.NonInteger} == set(CHOICES["non_integer"])
 
 
@@ -194,7 +195,7 @@ def test_every_option_arrives_at_the_model(sources, tmp_path):
         "dims": 2, "max_sweeps": 1, "tol": 0.25, "evaluate_every": 2, "validation_fraction": 0.4, "batch_size": 9,
         "inference": "svi", "engine": "cpu", "threads": 2, "alpha": 0.3, "rho": 0.4, "tau": 1.5, "beta": 0.6,
         "topics_per_document": 2, "words_per_topic": 7, "topics_per_word": 3, "samples": 2, "local_rate": 0.7,
-        "local_solver": "newton", "init": "random",
+        "local_solver": "newton", "init": "random", "sampler": "alias",
         "max_local_steps": 8, "local_tol": 0.2, "step_offset": 3.0, "step_exponent": 0.8, "seed": 5,
         "non_integer": "round", "language": "german", "min_df": "2", "max_df": "0.75", "max_words": 12,
     }  # fmt: skip

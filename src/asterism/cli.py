@@ -46,6 +46,12 @@ class Start(str, Enum):
     random = "random"
 
 
+class Sampler(str, Enum):
+    auto = "auto"
+    sparse = "sparse"
+    alias = "alias"
+
+
 class NonInteger(str, Enum):
     error = "error"
     round = "round"
@@ -111,6 +117,7 @@ def fit(
     init: Annotated[Start, _option("Where memoized inference begins.", panel=TRAINING)] = Start.lda,
     warm_sweeps: Annotated[int, _option("Most sweeps of LDA before memoized inference.", panel=TRAINING)] = 1000,
     draw_sweeps: Annotated[int, _option("Memoized sweeps with draws, before expectations.", panel=TRAINING)] = 10,
+    sampler: Annotated[Sampler, _option("How LDA draws.", panel=TRAINING)] = Sampler.auto,
     validation_fraction: Annotated[float, _option("Share of documents held out for them.", panel=TRAINING)] = 0.05,
     batch_size: Annotated[int, _option("Documents a minibatch.", panel=TRAINING)] = 512,
     inference: Annotated[Inference, _option("How to learn.", panel=TRAINING)] = Inference.memoized,
@@ -181,6 +188,7 @@ def fit(
         init=init.value,
         warm_sweeps=warm_sweeps,
         draw_sweeps=draw_sweeps,
+        sampler=sampler.value,
         validation_fraction=validation_fraction,
         batch_size=batch_size,
         alpha=alpha,

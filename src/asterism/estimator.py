@@ -74,6 +74,8 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         beginning anew; `max_sweeps` are then further ones.
     warm_sweeps, draw_sweeps : of memoized inference: most sweeps of plain LDA before the first sweep that counts
         (it ends where its predictions settle), and sweeps with draws before expected counts take over.
+    sampler : how those sweeps of LDA draw a token's topic: "sparse" from all topics that its word or its document has,
+        "alias" by a few proposals, at the same cost for any number of topics; "auto" is "alias" beyond 256 topics.
     engine : "auto", "cpu" (compiled, all cores) or "reference" (NumPy, slow).
     n_threads : threads; None is one a core. The result does not depend on it.
     max_sweeps, tol, evaluate_every : training ends after `max_sweeps` passes over the documents, or when the
@@ -137,6 +139,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         warm_start: bool = False,
         warm_sweeps: int = 1000,
         draw_sweeps: int = 10,
+        sampler: str = "auto",
         validation_fraction: float = 0.05,
         batch_size: int = 512,
         alpha: float = 0.1,
@@ -176,6 +179,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.warm_start = warm_start
         self.warm_sweeps = warm_sweeps
         self.draw_sweeps = draw_sweeps
+        self.sampler = sampler
         self.validation_fraction = validation_fraction
         self.batch_size = batch_size
         self.alpha = alpha
@@ -507,7 +511,9 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if not goes_on:
             topics = unknown_topics(self.n_topics, self.n_dims, counts.shape[1], self._priors())
         warm_sweeps = 0 if isinstance(self.init, str) and self.init == "random" else self.warm_sweeps
-        settings = MemoizedSettings(self.batch_size, warm_sweeps, self.draw_sweeps, self._learned(), goes_on)
+        settings = MemoizedSettings(
+            self.batch_size, warm_sweeps, self.draw_sweeps, self.sampler, self._learned(), goes_on
+        )
         given = self._given_topics(counts.shape[1])
         learner = MemoizedLearner(counts, topics, engine, settings, self._seed, given)
         learner.n_batches = self._seen.batches

@@ -17,6 +17,7 @@ from .errors import InputError
 INFERENCES = ("memoized", "svi")
 LOCAL_SOLVERS = ("adagrad", "newton")
 STARTS = ("lda", "random")
+SAMPLERS = ("auto", "sparse", "alias")
 
 AT_LEAST = {
     "n_topics": 2,
@@ -42,6 +43,7 @@ CHOICES = {
     "inference": INFERENCES,
     "engine": ENGINES,
     "local_solver": LOCAL_SOLVERS,
+    "sampler": SAMPLERS,
     "non_integer": ("error", "round"),
 }
 

@@ -12,10 +12,12 @@ from asterism.engines.cpu import CpuEngine
 from asterism.engines.reference import ReferenceEngine
 from asterism.errors import InputError
 from asterism.evaluation.completion import split_tokens
-from asterism.model import joint, svi, words
+from asterism.model import joint, random, svi, words
+from asterism.model.alias import AliasTable
 from asterism.model.lda import WordWeights
 from asterism.model.memoized import COUNT_UNIT
 from asterism.model.state import Batch, LocalSettings, Priors, count_draws
+from asterism.model.walks import Side
 
 ENGINES = {
     "reference": ReferenceEngine,
@@ -335,6 +337,31 @@ def test_lda_draws_equal_the_references(name, dense):
     assert np.mean(results[0] != start) > 0.5
     assert np.mean(results[0] != results[1]) <= (0.02 if name == "cpu-float32" else 0)
     np.testing.assert_allclose(logs[0].sum(), logs[1].sum(), rtol=1e-3 if name == "cpu-float32" else 1e-9)
+
+
+@pytest.mark.parametrize("n_topics", [1, 33])
+def test_walks_equal_the_references(name, n_topics):
+    counts, _, settings = make_memoized(40, n_topics, 1)
+    rng, batch = np.random.default_rng(0), Batch.of(counts)
+    token_words = np.repeat(batch.words, batch.counts)
+    by_word = np.argsort(token_words, kind="stable").astype(np.int32)
+    word_starts = np.searchsorted(token_words[by_word], np.arange(counts.shape[1] + 1))
+    start = rng.integers(0, n_topics, (counts.sum(), 3)).astype(np.uint16)
+    alpha, beta = rng.uniform(0.05, 0.5, n_topics), np.full(n_topics, 0.1)
+    documents = batch.token_offsets[batch.indptr], np.arange(len(start), dtype=np.int32), alpha, AliasTable.of(alpha)
+    of_words = word_starts, by_word, beta, AliasTable.of(beta)
+    inverse_total = 1 / rng.uniform(20, 50, n_topics)
+    results = []
+    for engine in (ReferenceEngine(settings), ENGINES[name](settings)):
+        walks = start.copy()
+        for starts, *side in (documents, of_words, documents):
+            streams = random.stream(5, np.arange(len(starts) - 1))
+            totals = engine.walk(Side(starts, *side, streams), walks, inverse_total)
+            np.testing.assert_array_equal(totals, np.bincount(walks[:, 0], minlength=n_topics))
+        results.append(walks)
+    if n_topics > 1:
+        assert np.mean(results[0] != start) > 0.5
+    assert np.mean(results[0] != results[1]) <= (0.02 if name == "cpu-float32" else 0)
 
 
 def test_relaxing_does_not_depend_on_the_batch(name):

@@ -187,3 +187,69 @@ def pick_sparse(
         if running > target:
             return k
     return int(table.rest.size - 1)
+
+
+@kernel
+def walk_groups(
+    first: int,
+    last: int,
+    starts: Array,
+    order: Array,
+    prior: Array,
+    prior_total: float,
+    threshold: Array,
+    other: Array,
+    streams: Array,
+    inverse_total: Array,
+    walks: Array,
+    totals: Array,
+) -> None:
+    """walks.visit for groups first:last, in place; adds their tokens to `totals` [k].
+
+    A group's tokens lie all over memory: they are collected, dealt with where they are close, and put back.
+    """
+    n_topics, n_proposals = prior.size, walks.shape[1] - 1
+    largest_group = 0
+    for group in range(first, last):
+        largest_group = max(largest_group, starts[group + 1] - starts[group])
+    here = np.empty((largest_group, n_proposals + 2), walks.dtype)  # topic, proposals, topic before
+    counts = np.zeros(n_topics, np.int32)
+    for group in range(first, last):
+        tokens = order[starts[group] : starts[group + 1]]
+        for i in range(tokens.size):
+            for j in range(n_proposals + 1):
+                here[i, j] = walks[tokens[i], j]
+        for i in range(tokens.size):
+            here[i, -1] = here[i, 0]
+            counts[here[i, 0]] += 1
+        decide(here[: tokens.size], prior, inverse_total, counts, streams[group])
+        for i in range(tokens.size):
+            counts[here[i, -1]] = 0
+            totals[here[i, 0]] += 1
+        n_others = tokens.size - 1
+        for i in range(tokens.size):
+            walks[tokens[i], 0] = here[i, 0]
+            for j in range(n_proposals):
+                place = uniform(streams[group], (tokens.size + i) * n_proposals + j) * (n_others + prior_total)
+                if place < n_others:
+                    picked = int(place)
+                    walks[tokens[i], j + 1] = here[picked + 1 if picked >= i else picked, 0]
+                else:
+                    piece_place = (place - n_others) / prior_total * n_topics
+                    piece = min(n_topics - 1, int(piece_place))
+                    walks[tokens[i], j + 1] = piece if piece_place - piece < threshold[piece] else other[piece]
+
+
+@part
+def decide(here: Array, prior: Array, inverse_total: Array, counts: Array, stream: Any) -> None:
+    """Each token's topic after the proposals for it have been accepted or refused."""
+    n_proposals = here.shape[1] - 2
+    for i in range(here.shape[0]):
+        old = here[i, -1]
+        topic, factor = old, (counts[old] - 1 + prior[old]) * inverse_total[old]
+        for j in range(n_proposals):
+            k = here[i, j + 1]
+            proposed = (counts[k] - (1 if k == old else 0) + prior[k]) * inverse_total[k]
+            if uniform(stream, i * n_proposals + j) * factor < proposed:
+                topic, factor = k, proposed
+        here[i, 0] = topic

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from ..model.lda import WordWeights
 from ..model.memoized import Relaxed
 from ..model.state import Batch, Documents, Floats, Ints, Statistics, Topics
+from ..model.walks import Side
 
 
 class Engine(Protocol):
@@ -23,6 +24,10 @@ class Engine(Protocol):
     def draw_lda(self, words: WordWeights, batch: Batch, draws: Ints, alpha: Floats, seed: int, sweep: int) -> Floats:
         """New draws of the batch's tokens by plain LDA, in place of the last ones. Returns Σ log p(token | all other
         draws) of each document [d]."""
+
+    def walk(self, side: Side, walks: Ints, inverse_total: Floats) -> Ints:
+        """Visit every group of tokens of one side: walks.visit, in place. Returns how many tokens each topic has after
+        it [k]."""
 
     def relax(
         self, prepared: Any, batch: Batch, draws: Ints | None, embedding: Floats, seed: int, sweep: int

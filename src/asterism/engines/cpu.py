@@ -22,6 +22,7 @@ from ..model.joint import embedding_precision, posterior_cov
 from ..model.lda import WordWeights
 from ..model.memoized import Moments, Relaxation, Relaxed, couple, relaxation, sum_of_squares
 from ..model.state import Batch, Documents, Floats, Ints, LocalSettings, Statistics, Topics, count_draws, draw_type
+from ..model.walks import Side
 from ..model.words import DrawTable
 from . import _cpu_joint_kernels as joint_kernels
 from . import _cpu_kernels as kernels
@@ -31,6 +32,7 @@ from ._cpu_joint_kernels import DOCUMENTS_A_BLOCK
 TOPICS_A_BLOCK = 512
 # Documents are quick in LDA: fewer, larger pieces of work.
 LDA_BLOCK = 256
+WALKS_A_THREAD = 4  # pieces of work
 # Of the type of most models' draws, so that the kernels are compiled once.
 NO_DRAWS = np.empty(0, dtype=np.uint16)
 
@@ -142,6 +144,22 @@ class CpuEngine:
             kernel, of_words = lda_kernels.draw_lda_dense, (weights.astype(self.dtype, copy=False),)
         self._over_blocks(len(batch), LDA_BLOCK, kernel, *of_words, *of_topics, *documents)
         return logs
+
+    def walk(self, side: Side, walks: Ints, inverse_total: Floats) -> Ints:
+        # Groups differ in size by orders of magnitude, but pieces of work should not.
+        places = np.linspace(0, side.starts[-1], WALKS_A_THREAD * self.n_threads + 1)
+        firsts = np.unique(np.searchsorted(side.starts[1:], places[1:-1], side="right"))
+        bounds = np.concatenate([[0], firsts, [len(side.starts) - 1]])
+        totals = np.zeros((len(bounds) - 1, len(side.prior)), dtype=np.int64)
+        prior = side.prior.astype(self.dtype), float(side.prior.sum()), *side.choice
+        of_side = side.starts, side.order, *prior, side.streams
+        weights = inverse_total.astype(self.dtype)
+
+        def piece(number: int, _: int) -> None:
+            lda_kernels.walk_groups(bounds[number], bounds[number + 1], *of_side, weights, walks, totals[number])
+
+        self._over_blocks(len(totals), 1, piece)
+        return np.asarray(totals.sum(axis=0))
 
     def relax(
         self, prepared: CpuTopics, batch: Batch, draws: Ints | None, embedding: Floats, seed: int, sweep: int

@@ -11,6 +11,7 @@ from ..model.document import infer_document, sample_document
 from ..model.joint import posterior_cov
 from ..model.lda import WordWeights, draw_document
 from ..model.state import Batch, Documents, Floats, Ints, LocalSettings, Statistics, Topics, count_draws
+from ..model.walks import Side, visit
 
 
 class ReferenceTopics(NamedTuple):
@@ -60,6 +61,12 @@ class ReferenceEngine:
                 words, batch.words[entries], batch.counts[entries], draws[tokens], alpha, uniforms
             )
         return logs
+
+    def walk(self, side: Side, walks: Ints, inverse_total: Floats) -> Ints:
+        for group, stream in enumerate(side.streams):
+            tokens = side.order[side.starts[group] : side.starts[group + 1]]
+            walks[tokens] = visit(walks[tokens], side.prior, side.choice, inverse_total, stream)
+        return np.bincount(walks[:, 0], minlength=len(side.prior))
 
     def relax(
         self, prepared: ReferenceTopics, batch: Batch, draws: Ints | None, embedding: Floats, seed: int, sweep: int

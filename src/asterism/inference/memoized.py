@@ -18,6 +18,7 @@ from ..model import memoized, random
 from ..model.start import GivenTopics, draw_by_word
 from ..model.state import Batch, Floats, Ints, Priors, Topics, count_draws, draw_type
 from ..model.words import optimal_concentration
+from .lda_samplers import lda_sampler
 from .warm_start import WarmStart, best_start, n_trials
 
 # A batch costs a table of the topics, so there are few a sweep, as far as their topic weights [d, k] stay small.
@@ -32,6 +33,7 @@ class MemoizedSettings:
     batch_size: int
     warm_sweeps: int  # of plain LDA, before the first sweep that counts
     draw_sweeps: int  # with draws, before expectations take over
+    sampler: str  # of the warm start, see lda_samplers
     learned: frozenset[str] = frozenset()  # of the priors alpha, tau and beta
     goes_on: bool = False  # from topics that are there, rather than from a start of its own
 
@@ -85,7 +87,8 @@ class MemoizedLearner:
         n_topics = self.topics.n_topics
         draws = self._first_draws(n_topics, trial)
         topics = replace(self.topics, word_topic=self._count(self.corpus, draws, n_topics))
-        return WarmStart(self.corpus, draws, topics, self.engine, "beta" in self.settings.learned, self.seed)
+        sampler = lda_sampler(self.settings.sampler, self.corpus, draws, topics, self.engine, self.seed)
+        return WarmStart(self.corpus, sampler, "beta" in self.settings.learned)
 
     def sweep(self, sweep: int) -> Iterator[int]:
         if sweep < self._draw_sweeps:

@@ -13,24 +13,18 @@ from dataclasses import replace
 import numpy as np
 from scipy import sparse, special
 
-from ..engines.base import Engine
 from ..model import words
-from ..model.lda import WordWeights
 from ..model.state import Batch, Floats, Ints, Topics, count_draws
+from .lda_samplers import LdaSampler
 
-FIRST_ALPHA, SMALLEST_ALPHA = 0.1, 1e-3
-# Up to so many topics a token looks at all of them, in a table of words x topics; beyond, at its word's own.
-MOST_DENSE_TOPICS, MOST_DENSE_PAIRS = 256, 2**24
-# Counts are brought up to date so often a sweep.
-BATCHES_A_SWEEP = 2
+# LDA's α to begin with: so much a topic, but no more than this for all of them.
+FIRST_ALPHA, FIRST_ALPHA_TOTAL, SMALLEST_ALPHA = 0.1, 10.0, 1e-3
 # Hyper-parameters are learned, and the end is looked for, every so many sweeps.
 CHECK_EVERY = 10
 # The end: predictions of tokens from all other tokens improve by less than this in the last fifth of the sweeps.
 SETTLED = 0.002
 # Small corpora, by tokens x topics, are tried from several random starts for so many sweeps.
 TRIALS, TRIAL_SWEEPS, CHEAP_TO_TRY = 5, 20, 2**23
-# Sweeps have random numbers of their own.
-SWEEP_KEY = 2**32
 
 
 def best_start(starts: Iterable[WarmStart], most: int) -> Generator[int, None, WarmStart]:
@@ -52,32 +46,34 @@ def n_trials(corpus: Batch, n_topics: int) -> int:
 
 
 class WarmStart:
-    """LDA on a corpus; `draws` are overwritten sweep by sweep."""
+    """LDA on a corpus, swept until it predicts no better."""
 
-    def __init__(self, corpus: Batch, draws: Ints, topics: Topics, engine: Engine, learns_beta: bool, seed: int):
-        self.corpus, self.draws, self.engine, self.seed = corpus, draws, engine, seed
-        self.topics, self.learns_beta = topics, learns_beta
-        self.alpha: Floats = np.full(topics.n_topics, FIRST_ALPHA)
+    def __init__(self, corpus: Batch, sampler: LdaSampler, learns_beta: bool) -> None:
+        self.corpus, self.sampler, self.learns_beta = corpus, sampler, learns_beta
+        n_topics = sampler.topics.n_topics
+        self.alpha: Floats = np.full(n_topics, min(FIRST_ALPHA, FIRST_ALPHA_TOTAL / n_topics))
+        self.n_sweeps = 0
         self.scores: list[float] = []  # mean log-probability of a token, given all others, one a sweep
-        is_dense = topics.n_topics <= MOST_DENSE_TOPICS and topics.n_topics * topics.n_words <= MOST_DENSE_PAIRS
-        self.dense: Ints | None = topics.word_topic.toarray().astype(np.int64) if is_dense else None
-        self.offsets = corpus.token_offsets[corpus.indptr]
+
+    @property
+    def draws(self) -> Ints:
+        return self.sampler.draws
+
+    @property
+    def topics(self) -> Topics:
+        return self.sampler.topics
 
     def sweeps(self, most: int) -> Iterator[int]:
         """Sweep on until predictions settle, `most` sweeps in all; yields the number of documents after each batch."""
-        size = -(-len(self.corpus) // BATCHES_A_SWEEP)
-        for sweep in range(len(self.scores), most):
-            score = 0.0
-            for first in range(0, len(self.corpus), size):
-                last = min(first + size, len(self.corpus))
-                score += self._draw(first, last, sweep)
-                yield last - first
-            self.scores.append(score / max(1, len(self.draws)))
-            if sweep % CHECK_EVERY == CHECK_EVERY - 1:
+        for sweep in range(self.n_sweeps, most):
+            yield from self.sampler.sweep(sweep, self.alpha)
+            self.n_sweeps += 1
+            if self.n_sweeps % CHECK_EVERY == 0:
+                self._look()
                 self._learn()
                 if self._has_settled():
-                    break
-        self._gather()
+                    return
+        self._look()
 
     def recent_score(self) -> float:
         return float(np.mean(self.scores[-5:])) if self.scores else -np.inf
@@ -87,44 +83,17 @@ class WarmStart:
         document = np.repeat(np.arange(len(self.corpus)), self.corpus.lengths)
         return count_draws(document, self.draws, len(self.corpus), self.topics.n_topics)
 
-    def _draw(self, first: int, last: int, sweep: int) -> float:
-        batch, draws = self.corpus[first:last], self.draws[self.offsets[first] : self.offsets[last]]
-        old = draws.copy()
-        logs = self.engine.draw_lda(self._weights(), batch, draws, self.alpha, self.seed, SWEEP_KEY + sweep)
-        token_words = np.repeat(batch.words, batch.counts)
-        if self.dense is not None:
-            changed = np.flatnonzero(draws != old)
-            pair, flat = token_words[changed].astype(np.int64) * self.topics.n_topics, self.dense.reshape(-1)
-            np.subtract.at(flat, pair + old[changed], 1)
-            np.add.at(flat, pair + draws[changed], 1)
-        else:
-            shape = self.topics.n_words, self.topics.n_topics
-            change = count_draws(token_words, draws, *shape) - count_draws(token_words, old, *shape)
-            word_topic = sparse.csr_matrix(self.topics.word_topic + change)
-            word_topic.eliminate_zeros()
-            self.topics = replace(self.topics, word_topic=word_topic)
-        return float(logs.sum())
-
-    def _weights(self) -> WordWeights:
-        if self.dense is None:
-            everything = np.ones(self.topics.word_topic.nnz, dtype=np.bool_)
-            table = words.draw_table(self.topics, everything, collapsed=True)
-            return WordWeights(table, 1 / self.topics.topic_total)
-        beta = self.topics.priors.beta
-        unit = 1 / (self.dense.sum(axis=0) + beta * self.topics.n_words)
-        return WordWeights((self.dense.astype(np.float32) + np.float32(beta)) * unit.astype(np.float32), unit)
+    def _look(self) -> None:
+        self.sampler.gather()
+        if len(self.scores) < self.n_sweeps:
+            self.scores += self.sampler.scores(self.alpha)
 
     def _learn(self) -> None:
         """α and β of highest likelihood of the counts."""
-        self._gather()
         self.alpha = optimal_alpha(self.document_topic(), self.alpha)
         if self.learns_beta:
             beta = words.optimal_concentration(self.topics)
-            self.topics = replace(self.topics, priors=replace(self.topics.priors, beta=beta))
-
-    def _gather(self) -> None:
-        if self.dense is not None:
-            self.topics = replace(self.topics, word_topic=sparse.csr_matrix(self.dense, dtype=np.float64))
+            self.sampler.topics = replace(self.topics, priors=replace(self.topics.priors, beta=beta))
 
     def _has_settled(self) -> bool:
         """Means over CHECK_EVERY sweeps are compared, so that the sampler's noise does not decide."""

@@ -1,0 +1,179 @@
+"""Two ways to sweep over the tokens with plain LDA; the warm start takes either.
+
+`ExactDraws` draws each token from its full conditional: best a sweep, and fastest where topics are few. `Walks` moves
+each token by a few proposals: a sweep improves less but its cost does not grow with the number of topics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from ..engines.base import Engine
+from ..model import random, walks, words
+from ..model.alias import AliasTable
+from ..model.lda import WordWeights
+from ..model.random import Streams
+from ..model.state import Batch, Floats, Ints, Topics, count_draws
+
+# Up to so many topics a token looks at all of them, in a table of words x topics; beyond, at its word's own.
+MOST_DENSE_TOPICS, MOST_DENSE_PAIRS = 256, 2**24
+# Exact draws bring counts up to date so often a sweep.
+BATCHES_A_SWEEP = 2
+# Sweeps have random numbers of their own.
+SWEEP_KEY = 2**32
+# Documents that walks are scored on.
+MOST_SCORED = 2000
+BY_DOCUMENT, BY_WORD, SCORE = range(3)
+
+
+def lda_sampler(name: str, corpus: Batch, draws: Ints, topics: Topics, engine: Engine, seed: int) -> LdaSampler:
+    """The sampler of this name; "auto" is the one that predicts as well first (docs/performance.md)."""
+    walks_pay = topics.n_topics > MOST_DENSE_TOPICS
+    kind = Walks if name == "alias" or (name == "auto" and walks_pay) else ExactDraws
+    return kind(corpus, draws, topics, engine, seed)
+
+
+class LdaSampler(Protocol):
+    """LDA's state between sweeps."""
+
+    topics: Topics  # counts of words in topics as of the last `gather`
+
+    def sweep(self, sweep: int, alpha: Floats) -> Iterator[int]:
+        """Every token once; yields numbers of documents done."""
+
+    def gather(self) -> None:
+        """Bring `topics` up to date."""
+
+    def scores(self, alpha: Floats) -> list[float]:
+        """Mean log-probability of a token given all others, one a sweep since they were last asked for; after
+        `gather`."""
+
+    @property
+    def draws(self) -> Ints:
+        """The tokens' topics."""
+
+
+class ExactDraws:
+    """Collapsed Gibbs sampling; counts of words are brought up to date twice a sweep."""
+
+    def __init__(self, corpus: Batch, draws: Ints, topics: Topics, engine: Engine, seed: int) -> None:
+        self.corpus, self._draws, self.topics, self.engine, self.seed = corpus, draws, topics, engine, seed
+        self.offsets = corpus.token_offsets[corpus.indptr]
+        is_dense = topics.n_topics <= MOST_DENSE_TOPICS and topics.n_topics * topics.n_words <= MOST_DENSE_PAIRS
+        self.dense: Ints | None = topics.word_topic.toarray().astype(np.int64) if is_dense else None
+        self._scores: list[float] = []
+
+    @property
+    def draws(self) -> Ints:
+        return self._draws
+
+    def sweep(self, sweep: int, alpha: Floats) -> Iterator[int]:
+        size, score = -(-len(self.corpus) // BATCHES_A_SWEEP), 0.0
+        for first in range(0, len(self.corpus), size):
+            last = min(first + size, len(self.corpus))
+            score += self._draw(first, last, sweep, alpha)
+            yield last - first
+        self._scores.append(score / max(1, len(self.draws)))
+
+    def scores(self, alpha: Floats) -> list[float]:
+        scores, self._scores = self._scores, []
+        return scores
+
+    def gather(self) -> None:
+        if self.dense is not None:
+            self.topics = replace(self.topics, word_topic=_counted(self.dense))
+
+    def _draw(self, first: int, last: int, sweep: int, alpha: Floats) -> float:
+        batch, draws = self.corpus[first:last], self.draws[self.offsets[first] : self.offsets[last]]
+        old = draws.copy()
+        logs = self.engine.draw_lda(self._weights(), batch, draws, alpha, self.seed, SWEEP_KEY + sweep)
+        token_words = np.repeat(batch.words, batch.counts)
+        if self.dense is not None:
+            changed = np.flatnonzero(draws != old)
+            pair, flat = token_words[changed].astype(np.int64) * self.topics.n_topics, self.dense.reshape(-1)
+            np.subtract.at(flat, pair + old[changed], 1)
+            np.add.at(flat, pair + draws[changed], 1)
+        else:
+            shape = self.topics.n_words, self.topics.n_topics
+            change = count_draws(token_words, draws, *shape) - count_draws(token_words, old, *shape)
+            self.topics = replace(self.topics, word_topic=_counted(self.topics.word_topic + change))
+        return float(logs.sum())
+
+    def _weights(self) -> WordWeights:
+        if self.dense is None:
+            return every_pair(self.topics)
+        beta = self.topics.priors.beta
+        unit = 1 / (self.dense.sum(axis=0) + beta * self.topics.n_words)
+        return WordWeights((self.dense.astype(np.float32) + np.float32(beta)) * unit.astype(np.float32), unit)
+
+
+class Walks:
+    """Metropolis-Hastings walks: documents and words are visited in turn (model/walks.py)."""
+
+    def __init__(self, corpus: Batch, draws: Ints, topics: Topics, engine: Engine, seed: int) -> None:
+        self.corpus, self.topics, self.engine, self.seed = corpus, topics, engine, seed
+        self.walks: Ints = np.repeat(draws[:, None], 1 + walks.PROPOSALS, axis=1)
+        self.token_words = np.repeat(corpus.words, corpus.counts)
+        # Sorting is stable and tokens are in the order of documents, so that a word's follow their order, too.
+        self.by_word = np.argsort(self.token_words, kind="stable").astype(_index_type(len(draws)))
+        self.by_document = np.arange(len(draws), dtype=self.by_word.dtype)
+        self.word_starts = np.concatenate([[0], np.cumsum(np.bincount(self.token_words, minlength=corpus.n_words))])
+        self.topic_count: Ints = np.bincount(draws, minlength=topics.n_topics)
+        self._unscored = 0
+
+    @property
+    def draws(self) -> Ints:
+        return np.ascontiguousarray(self.walks[:, 0])
+
+    def sweep(self, sweep: int, alpha: Floats) -> Iterator[int]:
+        beta = np.full(self.topics.n_topics, self.topics.priors.beta)
+        starts = self.corpus.token_offsets[self.corpus.indptr]
+        documents = starts, self.by_document, alpha, AliasTable.of(alpha)
+        words_ = self.word_starts, self.by_word, beta, AliasTable.of(beta)
+        self._visit(walks.Side(*documents, self._streams(sweep, BY_DOCUMENT, self.corpus.documents)))
+        yield len(self.corpus) // 2
+        self._visit(walks.Side(*words_, self._streams(sweep, BY_WORD, np.arange(self.corpus.n_words))))
+        yield len(self.corpus) - len(self.corpus) // 2
+        self._unscored += 1
+
+    def gather(self) -> None:
+        counts = count_draws(self.token_words, self.draws, self.topics.n_words, self.topics.n_topics)
+        self.topics = replace(self.topics, word_topic=_counted(counts))
+
+    def scores(self, alpha: Floats) -> list[float]:
+        """One look at some of the documents tells of all sweeps."""
+        some = self.corpus[:MOST_SCORED]
+        n_tokens = some.token_offsets[-1]
+        logs = self.engine.draw_lda(
+            every_pair(self.topics), some, self.draws[:n_tokens].copy(), alpha, self.seed, SWEEP_KEY
+        )
+        n_sweeps, self._unscored = self._unscored, 0
+        return [float(logs.sum() / max(1, n_tokens))] * n_sweeps
+
+    def _visit(self, side: walks.Side) -> None:
+        total = self.topic_count + self.topics.priors.beta * self.topics.n_words
+        self.topic_count = self.engine.walk(side, self.walks, 1 / total)
+
+    def _streams(self, sweep: int, side: int, groups: Ints) -> Streams:
+        return random.stream(self.seed, SWEEP_KEY + sweep, random.START, side, groups)
+
+
+def every_pair(topics: Topics) -> WordWeights:
+    table = words.draw_table(topics, np.ones(topics.word_topic.nnz, dtype=np.bool_), collapsed=True)
+    return WordWeights(table, 1 / topics.topic_total)
+
+
+def _counted(counts: Any) -> sparse.csr_matrix:
+    """Counts as topics keep them."""
+    counted = sparse.csr_matrix(counts, dtype=np.float64)
+    counted.eliminate_zeros()
+    return counted
+
+
+def _index_type(n: int) -> type[np.signedinteger[Any]]:
+    return np.int32 if n < 2**31 else np.int64
