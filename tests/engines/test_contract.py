@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from asterism import sample_corpus
-from asterism.engines import select_engine
+from asterism.engines import cpu, select_engine
 from asterism.engines.cpu import CpuEngine
 from asterism.engines.reference import ReferenceEngine
 from asterism.errors import InputError
@@ -362,6 +362,21 @@ def test_walks_equal_the_references(name, n_topics):
     if n_topics > 1:
         assert np.mean(results[0] != start) > 0.5
     assert np.mean(results[0] != results[1]) <= (0.02 if name == "cpu-float32" else 0)
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_relaxing_some_documents_at_a_time_changes_nothing(soft, monkeypatch):
+    counts, topics, settings = make_memoized(200)
+    whole, *states = relaxed(CpuEngine(settings, n_threads=2, dtype=np.float64), counts, topics, soft)
+    monkeypatch.setattr(cpu, "MOST_WEIGHTS", 1)
+    monkeypatch.setattr(cpu, "FEWEST_AT_ONCE", 70)
+    parts, *states_of_parts = relaxed(CpuEngine(settings, n_threads=2, dtype=np.float64), counts, topics, soft)
+    for state, state_of_parts in zip(states, states_of_parts, strict=True):
+        np.testing.assert_array_equal(state_of_parts, state)
+    for part in ("weight_embedding", "embedding_outer", "weight_square", "cov_sum"):
+        np.testing.assert_allclose(getattr(parts.moments, part), getattr(whole.moments, part), rtol=1e-9, atol=1e-9)
+    if soft:
+        np.testing.assert_array_equal(parts.expected, whole.expected)
 
 
 def test_relaxing_does_not_depend_on_the_batch(name):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from asterism.model import memoized, words
+from asterism.model import joint, memoized, words
 from asterism.model.state import Priors, count_draws
 
 
@@ -15,23 +15,48 @@ def topics(world):
     return replace(world.topics, embedding_cov=np.zeros((3, 3)))
 
 
+def moments_of(weights, embedding, shrinkage, cov_sum, topics):
+    augmented = np.hstack([embedding, np.ones((len(embedding), 1))])
+    sums = memoized.Sums(weights.T @ augmented, augmented.T @ augmented, np.sum(weights**2, axis=0), shrinkage, cov_sum)
+    return memoized.couple(sums, topics)
+
+
 def _moments(topics, rng, n=400):
     embedding = rng.normal(size=(n, 3)) @ np.diag([2.0, 1, 0.5]) + [1.0, 0, -1]
     weights = topics.mean + embedding @ topics.embedding.T + 0.1 * rng.normal(size=(n, 6))
-    return memoized.moments(weights, embedding, np.zeros((2, 6)), np.zeros((3, 3)), topics), embedding
+    return moments_of(weights, embedding, np.zeros((2, 6)), np.zeros((3, 3)), topics), embedding
 
 
 def test_moments_add(topics):
     rng = np.random.default_rng(0)
     weights, embedding = rng.normal(size=(30, 6)), rng.normal(size=(30, 3))
     nothing = np.zeros((2, 6)), np.zeros((3, 3))
-    whole = memoized.moments(weights, embedding, *nothing, topics)
-    parts = memoized.moments(weights[:11], embedding[:11], *nothing, topics) + memoized.moments(
+    whole = moments_of(weights, embedding, *nothing, topics)
+    parts = moments_of(weights[:11], embedding[:11], *nothing, topics) + moments_of(
         weights[11:], embedding[11:], *nothing, topics
     )
     np.testing.assert_allclose(whole.weight_embedding, parts.weight_embedding)
     np.testing.assert_allclose(whole.embedding_outer, parts.embedding_outer)
     np.testing.assert_allclose(whole.weight_square, parts.weight_square)
+
+
+def test_documents_add_up_to_the_sums(topics):
+    rng, n_dims = np.random.default_rng(0), 3
+    solutions = [
+        joint.Solution(
+            rng.normal(size=n_dims), rng.normal(size=6), np.diag(rng.uniform(1, 2, n_dims)), rng.uniform(size=6)
+        )
+        for _ in range(5)
+    ]
+    sums = memoized.new_sums(topics)
+    for solution in solutions:
+        memoized.add_document(solution, sums)
+    weights, gammas = (np.array([getattr(s, part) for s in solutions]) for part in ("weights", "embedding"))
+    np.testing.assert_allclose(sums.weight_embedding, weights.T @ np.column_stack([gammas, np.ones(5)]))
+    np.testing.assert_allclose(sums.embedding_outer[:-1, :-1], gammas.T @ gammas)
+    assert sums.embedding_outer[-1, -1] == 5
+    np.testing.assert_allclose(sums.shrinkage[1], sum(s.shrinkage**2 for s in solutions))
+    np.testing.assert_allclose(sums.cov_sum, sum(np.linalg.inv(s.precision) for s in solutions))
 
 
 def test_update_keeps_what_every_document_predicts_and_standardises_its_embedding(topics):
@@ -51,8 +76,8 @@ def test_uncertain_embeddings_do_not_shrink_the_topics(topics):
     embedding = rng.normal(size=(500, 3))
     weights = topics.mean + embedding @ topics.embedding.T
     cov_sum = 500 * 0.5 * np.eye(3)
-    coupled = memoized.moments(weights, embedding, np.full((2, 6), 500.0), cov_sum, topics)
-    mean_field = memoized.moments(weights, embedding, np.zeros((2, 6)), cov_sum, topics)
+    coupled = moments_of(weights, embedding, np.full((2, 6), 500.0), cov_sum, topics)
+    mean_field = moments_of(weights, embedding, np.zeros((2, 6)), cov_sum, topics)
     regression = [np.linalg.solve(m.embedding_outer, m.weight_embedding.T).T[:, :3] for m in (coupled, mean_field)]
     np.testing.assert_allclose(regression[0], topics.embedding, rtol=1e-6)
     assert np.linalg.norm(regression[1]) < 0.8 * np.linalg.norm(topics.embedding)
@@ -64,7 +89,7 @@ def test_what_the_regression_leaves_is_the_residual_with_its_uncertainty(topics)
     weights, embedding, shrinkage = rng.normal(size=(30, 6)), rng.normal(size=(30, 3)), rng.uniform(size=(30, 6))
     cov = np.cov(rng.normal(size=(3, 9)))
     sums = np.array([shrinkage.sum(axis=0), np.sum(shrinkage**2, axis=0)])
-    total = memoized.moments(weights, embedding, sums, 30 * cov, topics)
+    total = moments_of(weights, embedding, sums, 30 * cov, topics)
     residual = weights - topics.mean - embedding @ topics.embedding.T
     reach = np.einsum("km,mn,kn->k", topics.embedding, cov, topics.embedding)
     expected = np.mean(residual**2 + shrinkage / topics.priors.tau + (1 - shrinkage) ** 2 * reach)
@@ -87,7 +112,7 @@ def test_learned_precisions_stay_in_bounds(topics):
     """Nothing is left to explain, and there is nothing to explain it with."""
     embedding = np.random.default_rng(0).normal(size=(50, 3))
     weights = np.tile(topics.mean, (50, 1))
-    moments = memoized.moments(weights, embedding, np.zeros((2, 6)), np.zeros((3, 3)), topics)
+    moments = moments_of(weights, embedding, np.zeros((2, 6)), np.zeros((3, 3)), topics)
     priors = memoized.update(topics, moments, {"tau", "alpha"})[0].priors
     assert priors.tau == pytest.approx(memoized.LARGEST_PRECISION)
     assert priors.alpha == pytest.approx(memoized.LARGEST_PRECISION)

@@ -16,11 +16,11 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
-from ..model import random, svi, words
+from ..model import memoized, random, svi, words
 from ..model.document import INFER_STEPS, INFER_TOL
 from ..model.joint import embedding_precision, posterior_cov
 from ..model.lda import WordWeights
-from ..model.memoized import Moments, Relaxation, Relaxed, couple, relaxation, sum_of_squares
+from ..model.memoized import Relaxation, Relaxed, Sums, relaxation
 from ..model.state import Batch, Documents, Floats, Ints, LocalSettings, Statistics, Topics, count_draws, draw_type
 from ..model.walks import Side
 from ..model.words import DrawTable
@@ -30,6 +30,8 @@ from . import _cpu_lda_kernels as lda_kernels
 from ._cpu_joint_kernels import DOCUMENTS_A_BLOCK
 
 TOPICS_A_BLOCK = 512
+# Documents whose topic weights are in memory at a time: as many as have so many weights, and at least so many.
+MOST_WEIGHTS, FEWEST_AT_ONCE = 2**23, 512
 # Documents are quick in LDA: fewer, larger pieces of work.
 LDA_BLOCK = 256
 WALKS_A_THREAD = 4  # pieces of work
@@ -164,33 +166,62 @@ class CpuEngine:
     def relax(
         self, prepared: CpuTopics, batch: Batch, draws: Ints | None, embedding: Floats, seed: int, sweep: int
     ) -> Relaxed:
-        topics = prepared.topics
-        settings = relaxation(self.settings.topics_per_document, draws is not None)
+        topics, offsets = prepared.topics, batch.token_offsets[batch.indptr]
+        sums = memoized.new_sums(topics)
+        # Expected counts add exactly, so each thread has counts of its own.
+        expected: Ints = np.zeros((self.n_threads, 0 if draws is not None else len(prepared.table.topics)), np.int64)
+        # Topic weights are kept of some documents at a time.
+        size = max(FEWEST_AT_ONCE, MOST_WEIGHTS // topics.n_topics)
+        for first in range(0, len(batch), size):
+            part, gammas = batch[first : first + size], embedding[first : first + size]
+            drawn = NO_DRAWS if draws is None else draws[offsets[first] : offsets[first + len(part)]]
+            self._relax_some(prepared, part, drawn, gammas, seed, sweep, sums, expected)
+        with self._one_blas_thread():
+            moments = memoized.couple(sums, topics)
+        return Relaxed(moments, np.asarray(expected.sum(axis=0)) if draws is None else None)
+
+    def _relax_some(
+        self,
+        prepared: CpuTopics,
+        batch: Batch,
+        draws: Ints,
+        embedding: Floats,
+        seed: int,
+        sweep: int,
+        sums: Sums,
+        expected: Ints,
+    ) -> None:
+        """memoized.relax_document for a few documents, and what they add to the sums."""
+        topics, is_soft = prepared.topics, expected.size > 0
         weights, shrinkage = np.empty((2, len(batch), topics.n_topics), self.dtype)
         covs = np.zeros((-(-len(batch) // DOCUMENTS_A_BLOCK), topics.n_dims, topics.n_dims))
-        given = NO_DRAWS if draws is None else draws
-        self._relax(prepared, batch, settings, 0.0, given, embedding, weights, shrinkage, covs)
-        expected = None
-        if draws is None:
-            expected = self._spread(prepared, batch, weights)
+        settings = relaxation(self.settings.topics_per_document, not is_soft)
+        self._relax(prepared, batch, settings, 0.0, draws, embedding, weights, shrinkage, covs)
+        if is_soft:
+            self._spread(prepared, batch, weights, expected)
         else:
             self._draw(prepared, batch, random.stream(seed, sweep, batch.documents), weights, draws)
-        return Relaxed(self._moments(topics, weights, embedding, shrinkage, covs.sum(axis=0)), expected)
+        self._add(weights, embedding, shrinkage, covs.sum(axis=0), sums)
 
-    def _moments(
-        self, topics: Topics, weights: Floats, embedding: Floats, shrinkage: Floats, cov_sum: Floats
-    ) -> Moments:
-        """memoized.moments, the products over documents on all threads."""
+    def _add(self, weights: Floats, embedding: Floats, shrinkage: Floats, cov_sum: Floats, sums: Sums) -> None:
+        """memoized.add_document for all of them, a block of topics a thread at a time."""
         augmented = np.hstack([embedding.astype(np.float64), np.ones((len(embedding), 1))])
-        products = self._over_documents(weights, augmented)
-        shrunk = np.stack([shrinkage.sum(axis=0, dtype=np.float64), sum_of_squares(shrinkage)])
-        with self._one_blas_thread():
-            return couple(products, augmented.T @ augmented, sum_of_squares(weights), shrunk, cov_sum, topics)
 
-    def _spread(self, prepared: CpuTopics, batch: Batch, weights: Floats) -> Ints:
-        """Expected counts in whole units; they add exactly, so each thread has sums of its own."""
+        def block(first: int, last: int) -> None:
+            some, shrunk = weights[:, first:last].astype(np.float64), shrinkage[:, first:last]
+            sums.weight_embedding[first:last] += some.T @ augmented
+            sums.weight_square[first:last] += np.einsum("dk,dk->k", some, some)
+            sums.shrinkage[0, first:last] += shrunk.sum(axis=0, dtype=np.float64)
+            sums.shrinkage[1, first:last] += np.einsum("dk,dk->k", shrunk, shrunk, dtype=np.float64)
+
+        with self._one_blas_thread():
+            self._over_blocks(weights.shape[1], TOPICS_A_BLOCK, block)
+            sums.embedding_outer[:] += augmented.T @ augmented
+        sums.cov_sum[:] += cov_sum
+
+    def _spread(self, prepared: CpuTopics, batch: Batch, weights: Floats, expected: Ints) -> None:
+        """Expected counts in whole units."""
         size = -(-len(batch) // self.n_threads)
-        sums = np.zeros((self.n_threads, len(prepared.table.topics)), dtype=np.int64)
 
         def chunk(first: int, last: int) -> None:
             joint_kernels.spread_tokens(
@@ -200,11 +231,10 @@ class CpuEngine:
                 prepared.table,
                 weights,
                 self.settings.topics_per_document,
-                sums[first // size],
+                expected[first // size],
             )
 
         self._over_blocks(len(batch), size, chunk)
-        return np.asarray(sums.sum(axis=0))
 
     def infer(self, prepared: CpuTopics, batch: Batch, with_cov: bool = False) -> Documents:
         documents = self._empty_documents(prepared.topics, batch)

@@ -72,9 +72,7 @@ class ReferenceEngine:
         self, prepared: ReferenceTopics, batch: Batch, draws: Ints | None, embedding: Floats, seed: int, sweep: int
     ) -> memoized.Relaxed:
         topics, table = prepared
-        weights = np.zeros((len(batch), topics.n_topics))
-        shrinkage, cov_sum = np.zeros((2, topics.n_topics)), np.zeros((topics.n_dims, topics.n_dims))
-        expected = np.zeros(len(table.topics), dtype=np.int64)
+        sums, expected = memoized.new_sums(topics), np.zeros(len(table.topics), dtype=np.int64)
         for d, document in enumerate(batch.documents):
             entries = slice(batch.indptr[d], batch.indptr[d + 1])
             tokens = slice(batch.token_offsets[entries.start], batch.token_offsets[entries.stop])
@@ -89,14 +87,12 @@ class ReferenceEngine:
                 (seed, sweep, int(document)),
                 memoized.relaxation(self.settings.topics_per_document, draws is not None),
             )
-            embedding[d], weights[d] = solution.embedding, solution.weights
-            shrinkage += solution.shrinkage, solution.shrinkage**2
-            cov_sum += np.linalg.inv(solution.precision)
+            embedding[d] = solution.embedding
+            memoized.add_document(solution, sums)
             if draws is not None and drawn is not None:
                 draws[tokens] = drawn
             memoized.expected_word_topic(table, words_of, counts, solution.weights, expected)
-        moments = memoized.moments(weights, embedding, shrinkage, cov_sum, topics)
-        return memoized.Relaxed(moments, expected if draws is None else None)
+        return memoized.Relaxed(memoized.couple(sums, topics), expected if draws is None else None)
 
     def infer(self, prepared: ReferenceTopics, batch: Batch, with_cov: bool = False) -> Documents:
         topics, table = prepared

@@ -21,8 +21,8 @@ from ..model.words import optimal_concentration
 from .lda_samplers import lda_sampler
 from .warm_start import WarmStart, best_start, n_trials
 
-# A batch costs a table of the topics, so there are few a sweep, as far as their topic weights [d, k] stay small.
-BATCHES_A_SWEEP, MOST_WEIGHTS = 4, 2**23
+# A batch costs a table of the topics, so there are few a sweep.
+BATCHES_A_SWEEP = 4
 # Soft sweeps begin with every pair of word and topic up to this number of them.
 MOST_PAIRS = 2**23
 START_SMOOTHING = 0.1  # of log(n_dk + a), which embeddings start from
@@ -54,8 +54,7 @@ class MemoizedLearner:
         # Once shuffled, batches are slices, and so are what is remembered of them.
         order = random.permutation(counts.shape[0], seed, random.SHUFFLE)
         self.corpus = Batch.of(counts, order)
-        enough = min(-(-len(self.corpus) // BATCHES_A_SWEEP), MOST_WEIGHTS // topics.n_topics)
-        self.batch_size = max(settings.batch_size, enough)
+        self.batch_size = max(settings.batch_size, -(-len(self.corpus) // BATCHES_A_SWEEP))
         self.draws: Ints = np.empty(0, dtype=draw_type(topics.n_topics))
         self.averaged: sparse.csr_matrix | None = None
         self.n_batches = 0

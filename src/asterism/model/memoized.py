@@ -123,35 +123,49 @@ def expected_word_topic(table: DrawTable, words: Ints, counts: Ints, weights: Fl
         out[own] += np.floor(COUNT_UNIT * count * mass / mass.sum() + 0.5).astype(np.int64)
 
 
-def moments(weights: Floats, embedding: Floats, shrinkage: Floats, cov_sum: Floats, topics: Topics) -> Moments:
-    """Moments of documents: ξ [d, k], γ [d, m], Σ_d s and Σ_d s² of s = τ/(τ + N θ_dk) [2, k] and Σ_d H_d^-1 [m, m]."""
-    augmented = np.hstack([embedding, np.ones((len(embedding), 1))])
-    return couple(weights.T @ augmented, augmented.T @ augmented, sum_of_squares(weights), shrinkage, cov_sum, topics)
+@dataclass(frozen=True)
+class Sums:
+    """What documents add to the moments, before their uncertainty is coupled in; added to in place."""
+
+    weight_embedding: Floats  # Σ ξ (γ, 1)' [k, m + 1]
+    embedding_outer: Floats  # Σ (γ, 1) (γ, 1)' [m + 1, m + 1]
+    weight_square: Floats  # Σ ξ² [k]
+    shrinkage: Floats  # Σ s and Σ s² of s = τ / (τ + N θ) [2, k]
+    cov_sum: Floats  # Σ H^-1 [m, m]
 
 
-def sum_of_squares(x: Floats) -> Floats:
-    """Σ_d x_dk² [k] in double precision, whatever that of x, and without a copy of it."""
-    return np.asarray(np.einsum("dk,dk->k", x, x, dtype=np.float64))
+def new_sums(topics: Topics) -> Sums:
+    n_topics, n_dims = topics.embedding.shape
+    return Sums(
+        np.zeros((n_topics, n_dims + 1)),
+        np.zeros((n_dims + 1, n_dims + 1)),
+        np.zeros(n_topics),
+        np.zeros((2, n_topics)),
+        np.zeros((n_dims, n_dims)),
+    )
 
 
-def couple(
-    weight_embedding: Floats,
-    embedding_outer: Floats,
-    weight_square: Floats,
-    shrinkage: Floats,
-    cov_sum: Floats,
-    topics: Topics,
-) -> Moments:
-    """Add to Σ ξ (γ, 1)', Σ (γ, 1) (γ, 1)' and Σ ξ² what the uncertainty of a and η contributes to them.
+def add_document(solution: joint.Solution, sums: Sums) -> None:
+    augmented = np.append(solution.embedding, 1)
+    sums.weight_embedding[:] += np.outer(solution.weights, augmented)
+    sums.embedding_outer[:] += np.outer(augmented, augmented)
+    sums.weight_square[:] += solution.weights**2
+    sums.shrinkage[:] += solution.shrinkage, solution.shrinkage**2
+    sums.cov_sum[:] += np.linalg.inv(solution.precision)
+
+
+def couple(sums: Sums, topics: Topics) -> Moments:
+    """Moments from the documents' sums, with what the uncertainty of a and η contributes to them.
 
     One H^-1, the documents' mean, serves all of them in E[η a'] and E[η²].
     """
-    shrunk, shrunk_twice = shrinkage
-    reach = topics.embedding @ cov_sum / embedding_outer[-1, -1]  # U H^-1 [k, m]
+    shrunk, shrunk_twice = sums.shrinkage
+    reach = topics.embedding @ sums.cov_sum / sums.embedding_outer[-1, -1]  # U H^-1 [k, m]
+    weight_embedding, embedding_outer = sums.weight_embedding.copy(), sums.embedding_outer.copy()
     weight_embedding[:, :-1] += shrunk[:, None] * reach
-    weight_square = weight_square + shrunk / topics.priors.tau + shrunk_twice * np.sum(reach * topics.embedding, axis=1)
-    embedding_outer[:-1, :-1] += cov_sum
-    return Moments(weight_embedding, embedding_outer, weight_square, cov_sum)
+    embedding_outer[:-1, :-1] += sums.cov_sum
+    noise = shrunk / topics.priors.tau + shrunk_twice * np.sum(reach * topics.embedding, axis=1)
+    return Moments(weight_embedding, embedding_outer, sums.weight_square + noise, sums.cov_sum)
 
 
 def update(topics: Topics, total: Moments, learned: Collection[str] = ()) -> tuple[Topics, Expansion]:
