@@ -105,6 +105,15 @@ def test_correlation_is_the_models_covariance_normalised(model):
     np.testing.assert_allclose(np.diag(found), 1)
 
 
+def test_the_correlation_graph_holds_what_correlated_lists(model):
+    graph = model.correlation_graph(n=2, threshold=-1)
+    for topic in range(model.n_topics):
+        for other, correlation in model.correlated(topic, n=2):
+            assert graph[topic, other] == graph[other, topic] == pytest.approx(correlation, rel=1e-5)
+    assert graph.nnz <= 2 * 2 * model.n_topics
+    assert model.correlation_graph(threshold=2).nnz == 0
+
+
 def test_correlated_lists_the_others_strongest_first(model):
     found = model.correlated(2, n=99)
     assert sorted(entry.topic for entry in found) == [0, 1, 3, 4]

@@ -28,9 +28,9 @@ from .inference.memoized import MemoizedLearner, MemoizedSettings, unknown_topic
 from .inference.svi import NOTHING_SEEN, Seen, SviLearner, SviSettings, consecutive_batches, learn_stream
 from .model import random, similarity, svi
 from .model.evidence import ALL_WORDS, Evidence
+from .model.neighbours import Neighbours, correlation_graph, correlation_vectors, nearest_topics
 from .model.start import GivenTopics, given_topics
 from .model.state import Batch, Documents, Floats, LocalSettings, Priors, Topics
-from .model.topics import weight_correlation
 from .parameters import check_evidence, check_parameters, check_whole, given_weights
 from .progress import progress_bar
 from .training import SweepRecord, TrainingSettings, train
@@ -320,9 +320,8 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     @property
     def topic_word_(self) -> sparse.csr_matrix:
-        by_topic = sparse.csr_matrix(self._topics().word_topic.T)
-        total = np.maximum(self.state_.topic_count, np.finfo(float).tiny)
-        return sparse.csr_matrix(sparse.diags(1 / total) @ by_topic)
+        total = np.maximum(self._topics().topic_count, np.finfo(float).tiny)
+        return sparse.csr_matrix(sparse.diags(1 / total) @ self.state_.topic_word)
 
     @property
     def topic_shares_(self) -> Floats:
@@ -333,23 +332,35 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """The n most probable words of a topic, with their probabilities."""
         topic = self._checked_topic(topic)
         check_whole("n", n, 0)
-        column = self.state_.word_topic[:, [topic]].tocoo()
-        order = np.lexsort((column.row, -column.data))[:n]
-        share = column.data / max(column.data.sum(), np.finfo(float).tiny)
-        return [WordProbability(str(self.vocabulary_[column.row[i]]), float(share[i])) for i in order]
+        counts = self.state_.topic_word[topic]
+        order = np.lexsort((counts.indices, -counts.data))[:n]
+        share = counts.data / max(counts.data.sum(), np.finfo(float).tiny)
+        return [WordProbability(str(self.vocabulary_[counts.indices[i]]), float(share[i])) for i in order]
 
     def correlation(self, i: int, j: int) -> float:
         """Correlation of two topics' weights under the model's covariance U U'/rho + I/tau."""
         first, second = self._checked_topic(i), self._checked_topic(j)
-        return float(weight_correlation(self.state_.embedding, self.state_.priors, first)[second])
+        if first == second:
+            return 1.0
+        vectors = correlation_vectors(self.state_.embedding[[first, second]], self.state_.priors)
+        return float(vectors[0] @ vectors[1])
 
     def correlated(self, topic: int, n: int = 10) -> list[CorrelatedTopic]:
         """The n topics that occur most with this one, strongest correlation first."""
         topic = self._checked_topic(topic)
         check_whole("n", n, 0)
-        correlation = weight_correlation(self.state_.embedding, self.state_.priors, topic)
-        order = np.argsort(-correlation, kind="stable")
-        return [CorrelatedTopic(int(k), float(correlation[k])) for k in order if k != topic][:n]
+        found = self._nearest_topics(np.array([topic]), n)
+        return [CorrelatedTopic(int(k), float(c)) for k, c in zip(found.topics[0], found.correlation[0], strict=True)]
+
+    def correlation_graph(self, n: int = 10, threshold: float = 0.0) -> sparse.csr_matrix:
+        """Which topics occur together, as a sparse symmetric matrix [k, k] of correlations above the threshold: two
+        topics have an entry if one is among the other's n most correlated."""
+        check_whole("n", n, 1)
+        return correlation_graph(self._nearest_topics(np.arange(self._topics().n_topics), n), threshold)
+
+    def _nearest_topics(self, topics: NDArray[np.int64], n: int) -> Neighbours:
+        vectors = correlation_vectors(self._topics().embedding, self.state_.priors)
+        return nearest_topics(vectors, topics, min(n, self.state_.n_topics - 1))
 
     # --- files ------------------------------------------------------------------------------------------------
 

@@ -40,11 +40,3 @@ def test_update_blends_old_and_new(world):
     np.testing.assert_allclose(updated.word_topic.toarray(), 0.75 * state.word_topic.toarray() + 0.25 * 4)
     expected = topics.optimal_document_cov(updated.embedding, updated.embedding_cov, state.priors)
     np.testing.assert_allclose(updated.document_cov, expected)
-
-
-def test_correlation_is_that_of_the_covariance(world):
-    embedding, priors = world.topics.embedding, world.topics.priors
-    cov = embedding @ embedding.T / priors.rho + np.eye(6) / priors.tau
-    expected = cov / np.sqrt(np.outer(np.diag(cov), np.diag(cov)))
-    for k in range(6):
-        np.testing.assert_allclose(topics.weight_correlation(embedding, priors, k), expected[k])

@@ -71,6 +71,11 @@ class Topics:
         return np.asarray(self.word_topic.sum(axis=0), dtype=np.float64).ravel()
 
     @cached_property
+    def topic_word(self) -> sparse.csr_matrix:
+        """The counts by topic [k, v], for who asks for a topic's words."""
+        return sparse.csr_matrix(self.word_topic.T)
+
+    @cached_property
     def topic_total(self) -> Floats:
         """Σ_v λ_kv [k]."""
         return self.topic_count + self.priors.beta * self.n_words

@@ -21,11 +21,3 @@ def optimal_document_cov(embedding: Floats, embedding_cov: Floats, priors: Prior
     """Σ_a = [ρ I + τ (K Σ_u + Σ_k μ_k μ_k')]^-1; the paper prints γ I for the prior's ρ I."""
     second_moment = len(embedding) * embedding_cov + embedding.T @ embedding
     return np.linalg.inv(priors.rho * np.eye(len(embedding_cov)) + priors.tau * second_moment)
-
-
-def weight_correlation(embedding: Floats, priors: Priors, topic: int) -> Floats:
-    """Correlation of η_topic with every topic's weight [k], from the model's covariance U U'/ρ + I/τ."""
-    variance = np.einsum("km,km->k", embedding, embedding) / priors.rho + 1 / priors.tau
-    covariance = embedding @ embedding[topic] / priors.rho
-    covariance[topic] = variance[topic]
-    return np.asarray(covariance / np.sqrt(variance * variance[topic]))
