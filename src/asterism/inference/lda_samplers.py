@@ -124,6 +124,8 @@ class Walks:
         self.by_document = np.arange(len(draws), dtype=self.by_word.dtype)
         self.word_starts = np.concatenate([[0], np.cumsum(np.bincount(self.token_words, minlength=corpus.n_words))])
         self.topic_count: Ints = np.bincount(draws, minlength=topics.n_topics)
+        self._alpha: Floats = np.empty(0)
+        self._alpha_table = AliasTable.even(0)
         self._unscored = 0
 
     @property
@@ -131,13 +133,15 @@ class Walks:
         return np.ascontiguousarray(self.walks[:, 0])
 
     def sweep(self, sweep: int, alpha: Floats) -> Iterator[int]:
-        beta = np.full(self.topics.n_topics, self.topics.priors.beta)
-        starts = self.corpus.token_offsets[self.corpus.indptr]
-        documents = starts, self.by_document, alpha, AliasTable.of(alpha)
-        words_ = self.word_starts, self.by_word, beta, AliasTable.of(beta)
-        self._visit(walks.Side(*documents, self._streams(sweep, BY_DOCUMENT, self.corpus.documents)))
+        n_topics, starts = self.topics.n_topics, self.corpus.token_offsets[self.corpus.indptr]
+        if alpha is not self._alpha:  # it changes once in many sweeps
+            self._alpha, self._alpha_table = alpha, AliasTable.of(alpha)
+        of_documents = starts, self.by_document, alpha, self._alpha_table
+        self._visit(walks.Side(*of_documents, self._streams(sweep, BY_DOCUMENT, self.corpus.documents)))
         yield len(self.corpus) // 2
-        self._visit(walks.Side(*words_, self._streams(sweep, BY_WORD, np.arange(self.corpus.n_words))))
+        beta = np.full(n_topics, self.topics.priors.beta), AliasTable.even(n_topics)
+        of_words = self.word_starts, self.by_word, *beta
+        self._visit(walks.Side(*of_words, self._streams(sweep, BY_WORD, np.arange(self.corpus.n_words))))
         yield len(self.corpus) - len(self.corpus) // 2
         self._unscored += 1
 

@@ -24,6 +24,11 @@ class AliasTable(NamedTuple):
         pair_up(threshold, other)
         return cls(threshold, other)
 
+    @classmethod
+    def even(cls, n: int) -> AliasTable:
+        """Table of n things that are all alike."""
+        return cls(np.ones(n), np.arange(n, dtype=np.int64))
+
     def pick(self, uniforms: Floats) -> Ints:
         """The things at these places of the line, as shares of its length."""
         place = uniforms * len(self.other)
