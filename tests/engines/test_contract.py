@@ -298,7 +298,9 @@ def relaxed(engine, counts, topics, soft):
     draws = rng.integers(0, topics.n_topics, counts.sum()).astype(np.uint16)
     embedding = 0.3 * rng.normal(size=(counts.shape[0], topics.n_dims)).astype(getattr(engine, "dtype", np.float64))
     batch = Batch.of(counts)
-    result = engine.relax(engine.prepare(topics), batch, None if soft else draws, embedding, seed=1, sweep=2)
+    result = engine.relax(
+        engine.prepare(topics), batch, None if soft else draws, embedding, 6 if soft else 1, seed=1, sweep=2
+    )
     return result, draws, embedding
 
 
@@ -389,9 +391,8 @@ def test_relaxing_does_not_depend_on_the_batch(name):
     corpus, prepared, total = Batch.of(counts), engine.prepare(topics), None
     offsets = corpus.token_offsets[corpus.indptr]
     for first, last in ((0, 16), (16, 30)):
-        result = engine.relax(
-            prepared, corpus[first:last], part_draws[offsets[first] : offsets[last]], part_embedding[first:last], 1, 2
-        )
+        part, drawn = corpus[first:last], part_draws[offsets[first] : offsets[last]]
+        result = engine.relax(prepared, part, drawn, part_embedding[first:last], 1, seed=1, sweep=2)
         total = result.moments if total is None else total + result.moments
     np.testing.assert_array_equal(part_draws, draws)
     np.testing.assert_array_equal(part_embedding, embedding)

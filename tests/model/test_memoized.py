@@ -1,4 +1,4 @@
-"""Moments, the coupled update, parameter expansion, and the start from draws."""
+"""Moments, the coupled update and parameter expansion."""
 
 from dataclasses import replace
 
@@ -7,7 +7,6 @@ import pytest
 from scipy import sparse
 
 from asterism.model import joint, memoized, words
-from asterism.model.state import Priors, count_draws
 
 
 @pytest.fixture
@@ -116,30 +115,6 @@ def test_learned_precisions_stay_in_bounds(topics):
     priors = memoized.update(topics, moments, {"tau", "alpha"})[0].priors
     assert priors.tau == pytest.approx(memoized.LARGEST_PRECISION)
     assert priors.alpha == pytest.approx(memoized.LARGEST_PRECISION)
-
-
-def test_start_finds_the_directions_of_the_draws():
-    """Two groups of topics that never meet are told apart by the start already."""
-    rng = np.random.default_rng(3)
-    group = rng.integers(0, 2, 200)
-    draws = rng.integers(0, 3, (200, 40)) + 3 * group[:, None]
-    document_topic = count_draws(np.repeat(np.arange(200), 40), draws.ravel(), 200, 6)
-    embedding, mean, gamma = memoized.start_from_draws(document_topic, 4, 0.1, Priors(0.1, 0.1, 1.0, 0.1), seed=0)
-    assert embedding.shape == (6, 4)
-    assert gamma.shape == (200, 4)
-    similarity = embedding @ embedding.T
-    within = [similarity[0, 1], similarity[3, 4]]
-    assert min(within) > 0
-    assert similarity[0, 3] < -0.5 * min(within)
-    assert np.isfinite(mean).all()
-
-
-@pytest.mark.parametrize(("n_documents", "n_topics", "n_dims"), [(1, 2, 3), (2, 2, 50), (3, 10, 4), (50, 3, 7)])
-def test_start_of_any_shape_is_finite(n_documents, n_topics, n_dims):
-    document_topic = sparse.csr_matrix(np.ones((n_documents, n_topics), dtype=np.int64))
-    parts = memoized.start_from_draws(document_topic, n_dims, 0.1, Priors(0.1, 0.1, 1.0, 0.1), seed=0)
-    assert all(np.isfinite(part).all() for part in parts)
-    assert np.abs(parts[0]).max() > 0
 
 
 def test_expected_counts_hold_every_token(world):

@@ -30,10 +30,10 @@ class Engine(Protocol):
         it [k]."""
 
     def relax(
-        self, prepared: Any, batch: Batch, draws: Ints | None, embedding: Floats, seed: int, sweep: int
+        self, prepared: Any, batch: Batch, draws: Ints | None, embedding: Floats, n_steps: int, seed: int, sweep: int
     ) -> Relaxed:
-        """Go on with documents from their last draws and embeddings (which are overwritten): what memoized
-        inference learns from a batch. Without draws, expected counts take their place."""
+        """Go on with documents from their last draws and embeddings (which are overwritten) by some Newton steps: what
+        memoized inference learns from a batch. Without draws, expected counts take their place."""
 
     def infer(self, prepared: Any, batch: Batch, with_cov: bool = False) -> Documents:
         """Embeddings and topic weights under fixed topics, and covariances of embeddings if they are asked for; nothing

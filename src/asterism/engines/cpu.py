@@ -20,7 +20,7 @@ from ..model import memoized, random, svi, words
 from ..model.document import INFER_STEPS, INFER_TOL
 from ..model.joint import embedding_precision, posterior_cov
 from ..model.lda import WordWeights
-from ..model.memoized import Relaxation, Relaxed, Sums, relaxation
+from ..model.memoized import Relaxation, Relaxed, Sums
 from ..model.state import Batch, Documents, Floats, Ints, LocalSettings, Statistics, Topics, count_draws, draw_type
 from ..model.walks import Side
 from ..model.words import DrawTable
@@ -164,7 +164,14 @@ class CpuEngine:
         return np.asarray(totals.sum(axis=0))
 
     def relax(
-        self, prepared: CpuTopics, batch: Batch, draws: Ints | None, embedding: Floats, seed: int, sweep: int
+        self,
+        prepared: CpuTopics,
+        batch: Batch,
+        draws: Ints | None,
+        embedding: Floats,
+        n_steps: int,
+        seed: int,
+        sweep: int,
     ) -> Relaxed:
         topics, offsets = prepared.topics, batch.token_offsets[batch.indptr]
         sums = memoized.new_sums(topics)
@@ -175,7 +182,7 @@ class CpuEngine:
         for first in range(0, len(batch), size):
             part, gammas = batch[first : first + size], embedding[first : first + size]
             drawn = NO_DRAWS if draws is None else draws[offsets[first] : offsets[first + len(part)]]
-            self._relax_some(prepared, part, drawn, gammas, seed, sweep, sums, expected)
+            self._relax_some(prepared, part, drawn, gammas, n_steps, seed, sweep, sums, expected)
         with self._one_blas_thread():
             moments = memoized.couple(sums, topics)
         return Relaxed(moments, np.asarray(expected.sum(axis=0)) if draws is None else None)
@@ -186,6 +193,7 @@ class CpuEngine:
         batch: Batch,
         draws: Ints,
         embedding: Floats,
+        n_steps: int,
         seed: int,
         sweep: int,
         sums: Sums,
@@ -195,7 +203,7 @@ class CpuEngine:
         topics, is_soft = prepared.topics, expected.size > 0
         weights, shrinkage = np.empty((2, len(batch), topics.n_topics), self.dtype)
         covs = np.zeros((-(-len(batch) // DOCUMENTS_A_BLOCK), topics.n_dims, topics.n_dims))
-        settings = relaxation(self.settings.topics_per_document, not is_soft)
+        settings = Relaxation(self.settings.topics_per_document, n_steps)
         self._relax(prepared, batch, settings, 0.0, draws, embedding, weights, shrinkage, covs)
         if is_soft:
             self._spread(prepared, batch, weights, expected)

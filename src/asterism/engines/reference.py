@@ -69,7 +69,14 @@ class ReferenceEngine:
         return np.bincount(walks[:, 0], minlength=len(side.prior))
 
     def relax(
-        self, prepared: ReferenceTopics, batch: Batch, draws: Ints | None, embedding: Floats, seed: int, sweep: int
+        self,
+        prepared: ReferenceTopics,
+        batch: Batch,
+        draws: Ints | None,
+        embedding: Floats,
+        n_steps: int,
+        seed: int,
+        sweep: int,
     ) -> memoized.Relaxed:
         topics, table = prepared
         sums, expected = memoized.new_sums(topics), np.zeros(len(table.topics), dtype=np.int64)
@@ -85,7 +92,7 @@ class ReferenceEngine:
                 None if draws is None else draws[tokens],
                 embedding[d],
                 (seed, sweep, int(document)),
-                memoized.relaxation(self.settings.topics_per_document, draws is not None),
+                memoized.Relaxation(self.settings.topics_per_document, n_steps),
             )
             embedding[d] = solution.embedding
             memoized.add_document(solution, sums)

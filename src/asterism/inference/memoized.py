@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from ..engines.base import Engine
 from ..model import memoized, random
+from ..model.cooccurrence import embed_topics
 from ..model.start import GivenTopics, draw_by_word
 from ..model.state import Batch, Floats, Ints, Priors, Topics, count_draws, draw_type
 from ..model.words import optimal_concentration
@@ -25,7 +27,6 @@ from .warm_start import WarmStart, best_start, n_trials
 BATCHES_A_SWEEP = 4
 # Soft sweeps begin with every pair of word and topic up to this number of them.
 MOST_PAIRS = 2**23
-START_SMOOTHING = 0.1  # of log(n_dk + a), which embeddings start from
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,9 @@ class MemoizedLearner:
         trials = n_trials(self.corpus, self.topics.n_topics) if is_random else 1
         starts = (self._start(trial) for trial in range(trials))
         best = yield from best_start(starts, self.settings.warm_sweeps)
-        self.draws = best.draws
-        self._start_embeddings(best.topics, best.document_topic())
+        self.draws, topics = best.draws, best.topics
+        embedding, mean = embed_topics(best.document_topic(), topics.n_dims, topics.priors, self.seed)
+        self.topics = replace(topics, embedding=embedding, mean=mean)
 
     def _infer_embeddings(self) -> Iterator[int]:
         self.topics = replace(self.topics, word_topic=_with_every_pair(self.topics.word_topic))
@@ -113,7 +115,7 @@ class MemoizedLearner:
         if heldout is not None:
             prepared, batch = self.engine.prepare(best), Batch.of(heldout)
             embedding = np.zeros((len(batch), best.n_dims), dtype=np.float32)
-            expected = self.engine.relax(prepared, batch, None, embedding, self.seed, 0).expected
+            expected = self._relax_softly(prepared, batch, embedding).expected
             word_topic.data = word_topic.data + np.asarray(expected) / memoized.COUNT_UNIT
         word_topic.eliminate_zeros()
         return replace(best, word_topic=word_topic)
@@ -127,7 +129,8 @@ class MemoizedLearner:
             draws = self._draws_of(first, last)
             old = draws.copy()
             prepared = self.engine.prepare(self.topics)
-            relaxed = self.engine.relax(prepared, batch, draws, self.embedding[first:last], self.seed, sweep)
+            n_steps = memoized.STEPS_WITH_DRAWS if sweep else memoized.STEPS_FROM_NOTHING
+            relaxed = self.engine.relax(prepared, batch, draws, self.embedding[first:last], n_steps, self.seed, sweep)
             total = relaxed.moments if total is None else total + relaxed.moments
             self._exchange(batch, old, draws)
             yield len(batch)
@@ -140,7 +143,7 @@ class MemoizedLearner:
         total: memoized.Moments | None = None
         expected: Ints = np.zeros(self.topics.word_topic.nnz, dtype=np.int64)
         for first, last, batch in self._batches():
-            relaxed = self.engine.relax(prepared, batch, None, self.embedding[first:last], self.seed, sweep)
+            relaxed = self._relax_softly(prepared, batch, self.embedding[first:last])
             total = relaxed.moments if total is None else total + relaxed.moments
             expected += 0 if relaxed.expected is None else relaxed.expected
             yield len(batch)
@@ -148,6 +151,9 @@ class MemoizedLearner:
         word_topic.data = expected / memoized.COUNT_UNIT
         self.topics = replace(self.topics, word_topic=word_topic)
         self._update_embeddings(total)
+
+    def _relax_softly(self, prepared: Any, batch: Batch, embedding: Floats) -> memoized.Relaxed:
+        return self.engine.relax(prepared, batch, None, embedding, memoized.SOFT_STEPS, self.seed, 0)
 
     def _average_counts(self, sweep: int) -> None:
         """Soft sweeps begin with the mean of the counts over the later half of the draws.
@@ -166,13 +172,6 @@ class MemoizedLearner:
             return
         self.topics, expansion = memoized.update(self.topics, total, self.settings.learned)
         self.embedding[:] = expansion(self.embedding)
-
-    def _start_embeddings(self, topics: Topics, document_topic: sparse.csr_matrix) -> None:
-        embedding, mean, gamma = memoized.start_from_draws(
-            document_topic, topics.n_dims, START_SMOOTHING, topics.priors, self.seed
-        )
-        self.topics = replace(topics, embedding=embedding, mean=mean)
-        self.embedding[:] = gamma
 
     def _exchange(self, batch: Batch, old: Ints, new: Ints) -> None:
         """Take a batch's old draws out of the counts and put its new ones in."""

@@ -17,21 +17,16 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import sparse
 
 from . import document, joint, random
-from .state import Floats, Ints, Priors, Topics
+from .state import Floats, Ints, Topics
 from .tokens import candidate_mass
 from .words import DrawTable
 
-# Directions that the start leaves empty get a little noise, or they could never grow.
-SPARE_SPREAD = 0.01
 # Expected counts are whole multiples of 1 / COUNT_UNIT, so that they add exactly in any order.
 COUNT_UNIT = 2**16
 # Learned precisions stay in sane bounds, whatever the corpus.
 SMALLEST_PRECISION, LARGEST_PRECISION = 1e-3, 1e3
-# Of the start's singular vectors; they need not be exact.
-OVERSAMPLING, POWER_ITERATIONS = 10, 4
 
 
 @dataclass(frozen=True)
@@ -60,17 +55,17 @@ class Relaxed:
     expected: Ints | None  # without draws: expected counts aligned with the topics' word_topic, in units
 
 
+# Newton steps of a document in a sweep: with draws, from its last embedding or from none; with expected counts, which
+# change along the way.
+STEPS_WITH_DRAWS, STEPS_FROM_NOTHING, SOFT_STEPS = 1, 6, 6
+
+
 @dataclass(frozen=True)
 class Relaxation:
     """How far a document is relaxed in one sweep."""
 
     n_top: int  # K_s
     n_steps: int  # Newton steps; expected counts are renewed in each, draws' counts stay
-
-
-def relaxation(n_top: int, with_draws: bool) -> Relaxation:
-    """One Newton step brings a document up to date with its draws; expected counts change along the way."""
-    return Relaxation(n_top, n_steps=1 if with_draws else 6)
 
 
 @dataclass(frozen=True)
@@ -204,49 +199,3 @@ def optimal_weight_precision(regression: Floats, total: Moments) -> float:
 def optimal_topic_precision(embedding: Floats) -> float:
     """α of highest likelihood: 1/α is the mean of u_km²."""
     return float(1 / np.clip(np.mean(embedding**2), 1 / LARGEST_PRECISION, 1 / SMALLEST_PRECISION))
-
-
-def start_from_draws(
-    document_topic: sparse.csr_matrix, n_dims: int, smoothing: float, priors: Priors, seed: int
-) -> tuple[Floats, Floats, Floats]:
-    """U [k, m], m [k] and γ [d, m] from counts of draws [d, k]: the principal directions of log(n_dk + smoothing).
-
-    The logarithms are a constant but where something was drawn, so the matrix is sparse plus rank one on each side, and
-    its leading singular vectors need no array of documents x topics.
-    """
-    n_documents, n_topics = document_topic.shape
-    logs = document_topic.astype(np.float64)
-    logs.data = np.log1p(logs.data / smoothing)
-    row_mean = np.asarray(logs.mean(axis=1)).ravel()
-    mean = np.asarray(logs.mean(axis=0)).ravel() - row_mean.mean()
-    rank = min(n_dims, n_documents, n_topics)
-    left, singular, right = _leading_directions(logs, row_mean, mean, rank, seed)
-    # What a direction explains beyond the noise 1/τ of single weights is the embeddings'.
-    variance = np.maximum(singular**2 / n_documents - 0.5 / priors.tau, SPARE_SPREAD)
-    streams = random.stream(seed, random.START, np.arange(n_topics))
-    embedding = SPARE_SPREAD * random.normals(streams, n_dims)
-    gamma = np.zeros((n_documents, n_dims))
-    embedding[:, :rank] = right.T * np.sqrt(variance * priors.rho)
-    gamma[:, :rank] = left * np.sqrt(n_documents / priors.rho)
-    return embedding, mean, gamma
-
-
-def _leading_directions(
-    logs: sparse.csr_matrix, row_mean: Floats, column_mean: Floats, rank: int, seed: int
-) -> tuple[Floats, Floats, Floats]:
-    """Leading singular vectors and values of logs - row_mean - column_mean, by randomised subspace iteration."""
-    n_topics = logs.shape[1]
-    width = min(rank + OVERSAMPLING, *logs.shape)
-
-    def forward(x: Floats) -> Floats:  # [k, r] to [d, r]
-        return np.asarray(logs @ x - np.outer(row_mean, x.sum(axis=0)) - column_mean @ x)
-
-    def backward(y: Floats) -> Floats:  # [d, r] to [k, r]
-        return np.asarray(logs.T @ y - row_mean @ y - np.outer(column_mean, y.sum(axis=0)))
-
-    basis = forward(random.normals(random.stream(seed, random.START, np.arange(n_topics)), width))
-    for _ in range(POWER_ITERATIONS):
-        basis = forward(np.linalg.qr(backward(np.linalg.qr(basis)[0]))[0])
-    basis = np.linalg.qr(basis)[0]
-    inner, singular, right = np.linalg.svd(backward(basis).T, full_matrices=False)
-    return basis @ inner[:, :rank], singular[:rank], right[:rank]

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from . import random
-from .memoized import Relaxation, relax_document, relaxation
+from .memoized import STEPS_WITH_DRAWS, Relaxation, relax_document
 from .start import GivenTopics, replace_known
 from .state import Floats, Ints, LocalSettings, Priors, Statistics, Topics
 from .topics import optimal_document_cov, optimal_embedding
@@ -72,7 +72,7 @@ def newton_rounds(settings: LocalSettings) -> list[Relaxation]:
     """What a document's rounds are: nothing but draws under the prior's weights, then solutions and draws in turn."""
     n_top = settings.topics_per_document
     only_draws = Relaxation(n_top, n_steps=0)
-    return [only_draws] + min(NEWTON_ROUNDS, settings.max_steps) * [relaxation(n_top, with_draws=True)]
+    return [only_draws] + min(NEWTON_ROUNDS, settings.max_steps) * [Relaxation(n_top, STEPS_WITH_DRAWS)]
 
 
 def newton_document(
