@@ -30,11 +30,15 @@ from quality import Corpus, read_corpus
 N_TOPICS = 100
 
 
-def without_coupling(
-    weight_embedding: Any, embedding_outer: Any, weight_square: Any, shrinkage: Any, cov_sum: Any, topics: Any
-) -> Any:
+def without_coupling(sums: Any, topics: Any) -> Any:
     """Mean field: the uncertainty of a enters E[a a'] and not E[η a']."""
-    return memoized_couple(weight_embedding, embedding_outer, weight_square, 0 * shrinkage, cov_sum, topics)
+    return memoized_couple(replace(sums, shrinkage=0 * sums.shrinkage), topics)
+
+
+def small_random_start(document_topic: Any, n_dims: int, priors: Any, seed: int) -> Any:
+    """U of next to nothing, and a mean of nothing."""
+    n_topics = document_topic.shape[1]
+    return 0.01 * np.random.default_rng(seed).normal(size=(n_topics, n_dims)), np.zeros(n_topics)
 
 
 def without_expansion(topics: Any, total: Any, *rest: Any) -> Any:
@@ -78,11 +82,8 @@ VARIANTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("no soft sweeps", {"draw_sweeps": 30, "max_sweeps": 30}, {}),
     ("one sweep of draws", {"draw_sweeps": 1}, {}),
     ("soft sweeps over drawn pairs only", {}, {"asterism.inference.memoized.MOST_PAIRS": 0}),
-    (
-        "no coupling in the topic update",
-        {},
-        {COUPLE: without_coupling, "asterism.engines.cpu.couple": without_coupling},
-    ),
+    ("embeddings start at random", {}, {"asterism.inference.memoized.embed_topics": small_random_start}),
+    ("no coupling in the topic update", {}, {COUPLE: without_coupling}),
     ("no parameter expansion", {}, {UPDATE: without_expansion}),
     ("no topic mean", {}, {UPDATE: without_mean}),
     ("tau learned", {"learn_tau": True}, {}),

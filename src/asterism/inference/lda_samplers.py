@@ -32,7 +32,7 @@ BY_DOCUMENT, BY_WORD, SCORE = range(3)
 
 
 def lda_sampler(name: str, corpus: Batch, draws: Ints, topics: Topics, engine: Engine, seed: int) -> LdaSampler:
-    """The sampler of this name; "auto" is the one that predicts as well first (docs/performance.md)."""
+    """The sampler of this name; "auto" is the one that predicts as well first (docs/inference.md)."""
     walks_pay = topics.n_topics > MOST_DENSE_TOPICS
     kind = Walks if name == "alias" or (name == "auto" and walks_pay) else ExactDraws
     return kind(corpus, draws, topics, engine, seed)
