@@ -66,6 +66,17 @@ def test_many_topics_are_embedded_like_few(monkeypatch):
     np.testing.assert_allclose(sparse_ @ sparse_.T, dense @ dense.T, atol=0.02)
 
 
+@pytest.mark.parametrize(
+    "counts", [np.zeros((5, 30)), np.ones((5, 30)), np.eye(30), np.outer(np.ones(9), np.arange(30) % 3)]
+)
+def test_many_topics_of_which_nothing_can_be_learned_get_some_start(counts, monkeypatch):
+    monkeypatch.setattr(cooccurrence, "MOST_DENSE", 0)
+    embedding, mean = embed_topics(sparse.csr_matrix(counts, dtype=np.int64), 4, PRIORS, seed=0)
+    assert np.isfinite(embedding).all()
+    assert np.isfinite(mean).all()
+    assert np.abs(embedding).max() > 0
+
+
 def test_documents_are_left_out_where_they_would_be_too_many(monkeypatch):
     counts, _, _ = drawn(500)
     monkeypatch.setattr(cooccurrence, "MOST_PAIRS", 100 * 30**2)

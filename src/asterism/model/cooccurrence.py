@@ -103,7 +103,12 @@ def _leading(ratio: LogRatio, n_topics: int, n_dims: int, seed: int) -> tuple[Fl
     else:
         start = random.normals(random.stream(seed, random.START), n_topics)[0]
         operator = linalg.LinearOperator((n_topics, n_topics), matvec=ratio.__matmul__, dtype=np.float64)
-        found, directions = linalg.eigsh(operator, n_dims, which="LA", v0=start, tol=EIGEN_TOL)
+        try:
+            found, directions = linalg.eigsh(operator, n_dims, which="LA", v0=start, tol=EIGEN_TOL)
+        except linalg.ArpackNoConvergence as stopped:  # a start can do with those that were found
+            found, directions = stopped.eigenvalues, stopped.eigenvectors
+        except linalg.ArpackError:  # nothing occurs together
+            found, directions = np.empty(0), np.empty((n_topics, 0))
     order = np.argsort(-found, kind="stable")[:n_dims]
     values[: len(order)], vectors[:, : len(order)] = np.maximum(found[order], 0), directions[:, order]
     return values, vectors
