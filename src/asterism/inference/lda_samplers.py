@@ -154,7 +154,7 @@ class Walks:
         some = self.corpus[:MOST_SCORED]
         n_tokens = some.token_offsets[-1]
         logs = self.engine.draw_lda(
-            every_pair(self.topics), some, self.draws[:n_tokens].copy(), alpha, self.seed, SWEEP_KEY
+            every_pair(self.topics), some, self.walks[:n_tokens, 0].copy(), alpha, self.seed, SWEEP_KEY
         )
         n_sweeps, self._unscored = self._unscored, 0
         return [float(logs.sum() / max(1, n_tokens))] * n_sweeps

@@ -73,7 +73,8 @@ class WarmStart:
                 self._learn()
                 if self._has_settled():
                     return
-        self._look()
+        if len(self.scores) < self.n_sweeps:
+            self._look()
 
     def recent_score(self) -> float:
         return float(np.mean(self.scores[-5:])) if self.scores else -np.inf
@@ -85,8 +86,7 @@ class WarmStart:
 
     def _look(self) -> None:
         self.sampler.gather()
-        if len(self.scores) < self.n_sweeps:
-            self.scores += self.sampler.scores(self.alpha)
+        self.scores += self.sampler.scores(self.alpha)
 
     def _learn(self) -> None:
         """α and β of highest likelihood of the counts."""
