@@ -195,7 +195,7 @@ def test_every_option_arrives_at_the_model(sources, tmp_path):
         "dims": 2, "max_sweeps": 1, "tol": 0.25, "evaluate_every": 2, "validation_fraction": 0.4, "batch_size": 9,
         "inference": "svi", "engine": "cpu", "threads": 2, "alpha": 0.3, "rho": 0.4, "tau": 1.5, "beta": 0.6,
         "topics_per_document": 2, "words_per_topic": 7, "topics_per_word": 3, "samples": 2, "local_rate": 0.7,
-        "local_solver": "newton", "init": "random", "sampler": "alias",
+        "local_solver": "newton", "init": "random", "sampler": "alias", "candidates": 3,
         "max_local_steps": 8, "local_tol": 0.2, "step_offset": 3.0, "step_exponent": 0.8, "seed": 5,
         "non_integer": "round", "language": "german", "min_df": "2", "max_df": "0.75", "max_words": 12,
     }  # fmt: skip

@@ -75,8 +75,17 @@ def test_scores_have_settled_when_the_last_two_are_close(scores, expected):
     assert has_settled(scores, tol=0.1) is expected
 
 
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [([-5.0, -6.0, -7.0], False), ([-5.0, -6.0, -7.0, -5.5], True), ([-5.0, -6.0, -7.0, -4.5], False)],
+)
+def test_scores_have_settled_when_three_were_no_better_than_the_best(scores, expected):
+    assert has_settled(scores, tol=0.1) is expected
+
+
 def test_nothing_settles_at_a_tolerance_of_zero():
     assert not has_settled([-5.0, -5.0], tol=0)
+    assert not has_settled([-5.0, -6.0, -7.0, -8.0], tol=0)
 
 
 def test_progress_is_told_after_every_batch(start, counts):

@@ -153,6 +153,10 @@ def fit(
     topics_per_document: Annotated[int, _option("A document's heaviest topics, the paper's K_s.", panel=SPARSITY)] = 50,
     words_per_topic: Annotated[int, _option("A topic's most frequent words, V_s.", panel=SPARSITY)] = 100,
     topics_per_word: Annotated[int, _option("A word's most frequent topics, s.", panel=SPARSITY)] = 10,
+    candidates: Annotated[
+        int | None,
+        _option("Near topics a document looks at one by one; all by default.", panel=SPARSITY, show_default=False),
+    ] = None,
     local_solver: Annotated[LocalSolver, _option("What solves a document.", panel=SVI)] = LocalSolver.adagrad,
     samples: Annotated[int, _option("Monte-Carlo samples T of a gradient.", panel=SVI)] = 1,
     local_rate: Annotated[float, _option("Adagrad's rate.", panel=SVI)] = 0.5,
@@ -201,6 +205,7 @@ def fit(
         topics_per_document=topics_per_document,
         words_per_topic=words_per_topic,
         topics_per_word=topics_per_word,
+        candidates=candidates,
         local_solver=local_solver.value,
         n_samples=samples,
         local_rate=local_rate,

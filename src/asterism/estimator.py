@@ -80,7 +80,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     n_threads : threads; None is one a core. The result does not depend on it.
     max_sweeps, tol, evaluate_every : training ends after `max_sweeps` passes over the documents, or when the
         held-out log-likelihood per token changes by less than `tol` between evaluations, one every
-        `evaluate_every` sweeps.
+        `evaluate_every` sweeps, or has not improved in three of them. The best state is kept.
     validation_fraction : share of the documents (at most 300) that is held out of `fit` for that; where it
         gives fewer than 20 documents none is held out and all `max_sweeps` are done.
     batch_size : documents a minibatch; memoized inference takes more where they are few for the corpus.
@@ -93,6 +93,9 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         so less makes vectors that classify better. None is 8, or for "svi" "all", as in the paper.
     topics_per_document, words_per_topic, topics_per_word : the paper's K_s, V_s and s, which bound the
         candidate topics of a token; memoized inference uses K_s alone.
+    candidates : for very many topics, of memoized inference: how many of the topics nearest to a document it looks at
+        one by one, besides those of its words; all others enter in groups, so that cost grows much slower than
+        `n_topics` (docs/inference.md). None is all, the exact step.
     local_solver : of stochastic inference: "adagrad" finds a document's topic weights as in the paper, "newton" solves
         embedding and weights together for the tokens' last draws, ten times or `max_local_steps` if that is less.
     n_samples, local_rate, max_local_steps, local_tol : the paper's T, Adagrad's rate, and the end of a
@@ -153,6 +156,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         topics_per_document: int = 50,
         words_per_topic: int = 100,
         topics_per_word: int = 10,
+        candidates: int | None = None,
         local_solver: str = "adagrad",
         n_samples: int = 1,
         local_rate: float = 0.5,
@@ -193,6 +197,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.topics_per_document = topics_per_document
         self.words_per_topic = words_per_topic
         self.topics_per_word = topics_per_word
+        self.candidates = candidates
         self.local_solver = local_solver
         self.n_samples = n_samples
         self.local_rate = local_rate
@@ -512,6 +517,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             self.max_local_steps,
             self.local_tol,
             newton=self.local_solver == "newton",
+            candidates=(self.candidates or 0) if is_memoized else 0,
             collapsed=is_memoized,
         )
 

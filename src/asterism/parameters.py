@@ -29,6 +29,7 @@ AT_LEAST = {
     "topics_per_document": 1,
     "words_per_topic": 1,
     "topics_per_word": 1,
+    "candidates": 1,
     "n_samples": 1,
     "max_local_steps": 1,
     "total_documents": 1,
@@ -37,7 +38,16 @@ AT_LEAST = {
 }
 POSITIVE = ("alpha", "rho", "tau", "beta", "local_rate")
 NOT_NEGATIVE = ("tol", "local_tol", "step_exponent")
-OPTIONAL = ("n_threads", "total_documents", "beta", "evidence", "random_state", "text_pipeline", "vocabulary")
+OPTIONAL = (
+    "n_threads",
+    "candidates",
+    "total_documents",
+    "beta",
+    "evidence",
+    "random_state",
+    "text_pipeline",
+    "vocabulary",
+)
 FLAGS = ("learn_alpha", "learn_tau", "learn_beta", "warm_start", "verbose")
 CHOICES = {
     "inference": INFERENCES,

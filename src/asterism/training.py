@@ -14,6 +14,9 @@ from .model.state import Topics
 
 logger = logging.getLogger(__name__)
 
+# Evaluations without a better score before training ends.
+PATIENCE = 3
+
 
 @dataclass(frozen=True)
 class TrainingSettings:
@@ -103,5 +106,8 @@ def _train(
 
 
 def has_settled(scores: list[float], tol: float) -> bool:
-    """Whether the last two held-out scores differ by less than tol."""
-    return len(scores) > 1 and abs(scores[-1] - scores[-2]) < tol
+    """Whether the last two held-out scores differ by less than tol, or there was no better one in the last PATIENCE.
+    With a tol of 0 nothing settles."""
+    if len(scores) < 2 or not tol:
+        return False
+    return abs(scores[-1] - scores[-2]) < tol or len(scores) - 1 - scores.index(max(scores)) >= PATIENCE

@@ -74,7 +74,7 @@ def test_a_step_that_went_too_far_is_halved_back(topics, monkeypatch):
     """With H far too small every step would overshoot; it still ends at the top."""
     counts = np.array([30.0, 0, 2, 0, 1, 7])
     expected = joint.solve(topics, np.zeros(3), _fixed(counts), n_steps=60).embedding
-    monkeypatch.setattr(joint, "curvature", lambda omega, topics, exact=joint.curvature: exact(omega, topics) / 2.5)
+    monkeypatch.setattr(joint, "curvature", lambda *given, exact=joint.curvature: exact(*given) / 2.5)
     actual = joint.solve(topics, np.zeros(3), _fixed(counts), n_steps=200).embedding
     np.testing.assert_allclose(actual, expected, atol=1e-3)
 

@@ -47,10 +47,12 @@ class Slots(NamedTuple):
     log_normaliser: Array  # ζ
     rise: Array  # g's of the last step
     moved: Array  # Σ |n - n before|
+    log_rest: Array  # weight of all topics that have no column here
     embedding: Array  # γ [slot, m]
     move: Array  # the last step [slot, m]
     gradient: Array  # U'(n - N θ) [slot, m]
     pull: Array  # P γ [slot, m]
+    rest: Array  # vector of the topics that have no column here [slot, m]
     factor: Array  # L with H = L L', lower [slot, m, m]
     mean: Array  # μ, then n - N θ [slot, k]
     omega: Array  # N θ / τ [slot, k]
@@ -77,9 +79,9 @@ def new_slots(space: Any) -> Any:
     real = space.embedding.dtype
     # Few kinds of arrays: each is compiled for itself.
     number = np.zeros((3, SLOTS), np.int64)
-    value = np.zeros((3, SLOTS), np.float64)
-    of_dims, of_topics = np.zeros((3, SLOTS, n_dims), real), np.zeros((3, SLOTS, n_topics), real)
-    number[0] = -1
+    value = np.zeros((4, SLOTS), np.float64)
+    of_dims, of_topics = np.zeros((4, SLOTS, n_dims), real), np.zeros((3, SLOTS, n_topics), real)
+    number[0], value[3] = -1, -np.inf
     return Slots(
         number[0],
         number[1],
@@ -87,10 +89,12 @@ def new_slots(space: Any) -> Any:
         value[0],
         value[1],
         value[2],
+        value[3],
         of_dims[0],
         np.zeros((SLOTS, n_dims), np.float64),
         of_dims[1],
         of_dims[2],
+        of_dims[3],
         np.zeros((SLOTS, n_dims, n_dims), np.float64),
         of_topics[0],
         of_topics[1],
@@ -219,7 +223,14 @@ def sum_of_omega(scale: Any, base: Array) -> Any:
 
 @part
 def scale_shares(
-    mean: Array, counts: Array, n_tokens: float, log_normaliser: float, tau: Any, scratch: Any, out: Array
+    mean: Array,
+    counts: Array,
+    n_tokens: float,
+    log_normaliser: float,
+    log_rest: float,
+    tau: Any,
+    scratch: Any,
+    out: Array,
 ) -> float:
     """joint.scaled_shares, from a first ζ; fills ω and returns ζ."""
     real = mean.dtype.type
@@ -236,6 +247,9 @@ def scale_shares(
             at = log_normaliser
             n_heavy = base_of_omega(mean, counts, real(log_target - at), inverse_tau, base, heavy)
         total, slope = sum_of_omega(real(np.exp(at - log_normaliser)), base)
+        of_rest = target * np.exp(log_rest - log_normaliser)
+        total += of_rest
+        slope += of_rest
         for i in range(n_heavy):
             k = heavy[i]
             w = large_omega(mean[k] + counts[k] / tau + log_target - log_normaliser)
@@ -265,15 +279,16 @@ def fill_omega(scale: Any, base: Array, out: Array) -> None:
 
 
 @passage
-def factorise_curvature(total: float, space: Any, scratch: Any, out: Array) -> None:
+def factorise_curvature(total: float, h_rest: float, rest: Array, space: Any, scratch: Any, out: Array) -> None:
     """The factor of joint.curvature, given h and Σ h."""
     n_topics, n_dims = space.embedding.shape
     H, h, pull, n_heavy = scratch.H, scratch.h, scratch.pull, 0
     real = h.dtype.type
     np.dot(space.embedding_by_dim, h, pull)
-    h_light = 0.0
+    h_light = h_rest
     apart = scratch.rows[0]  # at first, the pull of light topics
     for m in range(n_dims):
+        pull[m] += real(h_rest) * rest[m]
         apart[m] = pull[m]
     least, scale = real(LIGHT * total), real(1.0 / max(total, 1e-30))
     for k in range(n_topics):
@@ -310,13 +325,13 @@ def curvatures(omega: Array, tau: Any, out: Array) -> float:
 def move_embedding(slot: int, n_tokens: float, tol: float, space: Any, slots: Any, scratch: Any) -> None:
     """joint.solve: γ moves by a Newton step, or half of the last step is undone."""
     gamma, move, rhs = slots.embedding[slot], slots.move[slot], scratch.rhs
-    left = 0.0
+    left, h_rest = 0.0, n_tokens * np.exp(slots.log_rest[slot] - slots.log_normaliser[slot])
     for i in range(gamma.size):
-        rhs[i] = slots.gradient[slot, i] - slots.pull[slot, i]
+        rhs[i] = slots.gradient[slot, i] - slots.pull[slot, i] - h_rest * slots.rest[slot, i]
         left += rhs[i] * move[i]
-    bearing = curvatures(slots.omega[slot], space.tau, scratch.h)
+    bearing = curvatures(slots.omega[slot], space.tau, scratch.h) + h_rest
     if renews_curvature(slots.step[slot]):
-        factorise_curvature(bearing, space, scratch, slots.factor[slot])
+        factorise_curvature(bearing, h_rest, slots.rest[slot], space, scratch, slots.factor[slot])
     if left < -TOO_FAR * slots.rise[slot]:
         slots.rise[slot] = 0.0
         for i in range(gamma.size):
@@ -449,14 +464,21 @@ def find_weights(
     add_mean(mean, space)
     is_last, slots.moved[slot] = slots.is_last[slot] == 1, 0.0
     if step == 0:
-        slots.log_normaliser[slot] = softmax_of(mean, omega)
+        slots.log_normaliser[slot] = np.logaddexp(softmax_of(mean, omega), slots.log_rest[slot])
         slots.moved[slot] = np.inf
     n_tokens = 0.0 if is_last and step == 0 else length_of(d, corpus)  # without a step there are no counts
     # Expected counts follow from the weights, then the weights from them.
     for n_left in range(1 if is_soft and not is_last else 0, -1, -1):
         if n_left == 0 or step > 0:
             slots.log_normaliser[slot] = scale_shares(
-                mean, counts, n_tokens, slots.log_normaliser[slot], space.tau, scratch, omega
+                mean,
+                counts,
+                n_tokens,
+                slots.log_normaliser[slot],
+                slots.log_rest[slot],
+                space.tau,
+                scratch,
+                omega,
             )
         if n_left == 1:
             if renews_curvature(step):

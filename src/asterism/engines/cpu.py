@@ -104,7 +104,7 @@ class CpuEngine:
             len(batch),
             DOCUMENTS_A_BLOCK,
             kernels.sample_documents,
-            _corpus(batch),
+            corpus_of(batch),
             prepared.table,
             prepared.space,
             kernels.Local(
@@ -138,7 +138,7 @@ class CpuEngine:
         streams, logs = random.stream(seed, sweep, batch.documents), np.zeros(len(batch))
         of_words: tuple[Any, ...]
         of_topics = unit.astype(self.dtype), alpha.astype(self.dtype), float(alpha.sum())
-        documents = _corpus(batch), streams, draws, logs
+        documents = corpus_of(batch), streams, draws, logs
         kernel: Callable[..., None]
         if isinstance(weights, DrawTable):
             kernel, of_words = lda_kernels.draw_lda_sparse, (self._table(weights), float(alpha @ weights.rest))
@@ -235,7 +235,7 @@ class CpuEngine:
             joint_kernels.spread_tokens(
                 first,
                 last,
-                _corpus(batch),
+                corpus_of(batch),
                 prepared.table,
                 weights,
                 self.settings.topics_per_document,
@@ -270,13 +270,13 @@ class CpuEngine:
     def _relax(self, prepared: CpuTopics, batch: Batch, settings: Relaxation, tol: float, *arrays: Any) -> None:
         """The one call of the joint solver, for training and for infer: compiled once."""
         how = settings.n_top, settings.n_steps, tol
-        arguments = _corpus(batch), prepared.table, prepared.space, *how, *arrays
+        arguments = corpus_of(batch), prepared.table, prepared.space, *how, *arrays
         with self._one_blas_thread():
             self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, joint_kernels.relax_documents, *arguments)
 
     def _draw(self, prepared: CpuTopics, batch: Batch, streams: Any, weights: Floats, draws: Ints) -> None:
         """New topics for all tokens."""
-        arguments = _corpus(batch), prepared.table, self.settings.topics_per_document, streams, weights, draws
+        arguments = corpus_of(batch), prepared.table, self.settings.topics_per_document, streams, weights, draws
         self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, joint_kernels.draw_documents, *arguments)
 
     def log_likelihood(self, prepared: CpuTopics, weights: Floats, batch: Batch) -> Floats:
@@ -286,7 +286,7 @@ class CpuEngine:
             len(batch),
             DOCUMENTS_A_BLOCK,
             kernels.score_documents,
-            _corpus(batch),
+            corpus_of(batch),
             weights,
             kernels.Table(counted.indptr, counted.indices, counted.data, topics.topic_total),
             topics.topic_total,
@@ -343,5 +343,5 @@ class CpuEngine:
                 future.result()
 
 
-def _corpus(batch: Batch) -> kernels.Corpus:
+def corpus_of(batch: Batch) -> kernels.Corpus:
     return kernels.Corpus(batch.indptr, batch.words, batch.counts, batch.token_offsets)

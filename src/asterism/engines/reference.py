@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..model import memoized, random, svi, words
+from ..model.candidates import Neighbourhood, neighbourhood, take_turns
 from ..model.document import infer_document, sample_document
 from ..model.joint import posterior_cov
 from ..model.lda import WordWeights, draw_document
@@ -17,6 +18,7 @@ from ..model.walks import Side, visit
 class ReferenceTopics(NamedTuple):
     topics: Topics
     table: words.DrawTable
+    near: Neighbourhood | None = None  # where documents have candidates
 
 
 class ReferenceEngine:
@@ -29,10 +31,12 @@ class ReferenceEngine:
 
     def prepare(self, topics: Topics) -> ReferenceTopics:
         kept = words.kept_for_drawing(topics.word_topic, self.settings.words_per_topic, self.settings.topics_per_word)
-        return ReferenceTopics(topics, words.draw_table(topics, kept, self.settings.collapsed))
+        table, n_candidates = words.draw_table(topics, kept, self.settings.collapsed), self.settings.candidates
+        near = neighbourhood(topics, n_candidates) if 0 < n_candidates < topics.n_topics else None
+        return ReferenceTopics(topics, table, near)
 
     def statistics(self, prepared: ReferenceTopics, batch: Batch, seed: int, sweep: int) -> Statistics:
-        topics, table = prepared
+        topics, table, _ = prepared
         sample = svi.newton_document if self.settings.newton else sample_document
         draws, embeddings, weights, steps = [], [], [], 0
         for d, document in enumerate(batch.documents):
@@ -78,7 +82,9 @@ class ReferenceEngine:
         seed: int,
         sweep: int,
     ) -> memoized.Relaxed:
-        topics, table = prepared
+        topics, table, near = prepared
+        if near is not None:
+            return self._relax_among_candidates(topics, table, near, batch, draws, embedding, n_steps, seed, sweep)
         sums, expected = memoized.new_sums(topics), np.zeros(len(table.topics), dtype=np.int64)
         for d, document in enumerate(batch.documents):
             entries = slice(batch.indptr[d], batch.indptr[d + 1])
@@ -101,15 +107,59 @@ class ReferenceEngine:
             memoized.expected_word_topic(table, words_of, counts, solution.weights, expected)
         return memoized.Relaxed(memoized.couple(sums, topics), expected if draws is None else None)
 
+    def _relax_among_candidates(
+        self,
+        topics: Topics,
+        table: words.DrawTable,
+        near: Neighbourhood,
+        batch: Batch,
+        draws: Ints | None,
+        embedding: Floats,
+        n_steps: int,
+        seed: int,
+        sweep: int,
+    ) -> memoized.Relaxed:
+        sums, expected = memoized.new_residual_sums(topics), np.zeros(len(table.topics), dtype=np.int64)
+        speaks, weights = take_turns(len(batch), sweep), np.empty(topics.n_topics)
+        for d, document in enumerate(batch.documents):
+            entries = slice(batch.indptr[d], batch.indptr[d + 1])
+            tokens = slice(batch.token_offsets[entries.start], batch.token_offsets[entries.stop])
+            words_of, counts = batch.words[entries], batch.counts[entries]
+            drawn, solution, narrow = memoized.relax_among_candidates(
+                topics,
+                table,
+                near,
+                words_of,
+                counts,
+                None if draws is None else draws[tokens],
+                embedding[d],
+                (seed, sweep, int(document)),
+                memoized.Relaxation(self.settings.topics_per_document, n_steps),
+            )
+            embedding[d] = solution.embedding
+            memoized.add_candidates(narrow, solution, sums)
+            if speaks[d] and len(words_of):
+                times = len(batch) / speaks.sum()
+                memoized.add_others(topics, narrow, solution, int(counts.sum()), times, sums)
+            if draws is not None and drawn is not None:
+                draws[tokens] = drawn
+            weights[:] = -np.inf
+            weights[narrow.chosen] = solution.weights
+            memoized.expected_word_topic(table, words_of, counts, weights, expected)
+        moments = memoized.couple(memoized.whole_sums(sums, topics), topics)
+        return memoized.Relaxed(moments, expected if draws is None else None)
+
     def infer(self, prepared: ReferenceTopics, batch: Batch, with_cov: bool = False) -> Documents:
-        topics, table = prepared
+        (topics, table, near), n_top = prepared, self.settings.topics_per_document
         embedding = np.zeros((len(batch), topics.n_dims))
         weights = np.zeros((len(batch), topics.n_topics))
         for d in range(len(batch)):
             entries = slice(batch.indptr[d], batch.indptr[d + 1])
-            embedding[d], weights[d] = infer_document(
-                topics, table, batch.words[entries], batch.counts[entries], self.settings.topics_per_document
-            )
+            document = batch.words[entries], batch.counts[entries]
+            if near is None:
+                embedding[d], weights[d] = infer_document(topics, table, *document, n_top)
+            else:
+                embedding[d], weights[d] = memoized.infer_among_candidates(topics, table, near, *document, n_top)
         if not with_cov:
             return Documents(embedding, weights)
         covs = [posterior_cov(*document, topics) for document in zip(weights, batch.lengths, strict=True)]

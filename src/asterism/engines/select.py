@@ -19,8 +19,10 @@ def select_engine(name: str, settings: LocalSettings, n_threads: int | None = No
         return ReferenceEngine(settings)
     if name in ("auto", "cpu"):
         from .cpu import CpuEngine
+        from .cpu_candidates import CpuCandidateEngine
 
-        return CpuEngine(settings, n_threads or available_cores())
+        kind = CpuCandidateEngine if settings.candidates else CpuEngine
+        return kind(settings, n_threads or available_cores())
     raise InputError(f"engine={name!r} is not known; choose one of {', '.join(ENGINES)}")
 
 

@@ -115,7 +115,7 @@ class MemoizedLearner:
         if heldout is not None:
             prepared, batch = self.engine.prepare(best), Batch.of(heldout)
             embedding = np.zeros((len(batch), best.n_dims), dtype=np.float32)
-            expected = self._relax_softly(prepared, batch, embedding).expected
+            expected = self._relax_softly(prepared, batch, embedding, 0).expected
             word_topic.data = word_topic.data + np.asarray(expected) / memoized.COUNT_UNIT
         word_topic.eliminate_zeros()
         return replace(best, word_topic=word_topic)
@@ -143,7 +143,7 @@ class MemoizedLearner:
         total: memoized.Moments | None = None
         expected: Ints = np.zeros(self.topics.word_topic.nnz, dtype=np.int64)
         for first, last, batch in self._batches():
-            relaxed = self._relax_softly(prepared, batch, self.embedding[first:last])
+            relaxed = self._relax_softly(prepared, batch, self.embedding[first:last], sweep)
             total = relaxed.moments if total is None else total + relaxed.moments
             expected += 0 if relaxed.expected is None else relaxed.expected
             yield len(batch)
@@ -152,8 +152,8 @@ class MemoizedLearner:
         self.topics = replace(self.topics, word_topic=word_topic)
         self._update_embeddings(total)
 
-    def _relax_softly(self, prepared: Any, batch: Batch, embedding: Floats) -> memoized.Relaxed:
-        return self.engine.relax(prepared, batch, None, embedding, memoized.SOFT_STEPS, self.seed, 0)
+    def _relax_softly(self, prepared: Any, batch: Batch, embedding: Floats, sweep: int) -> memoized.Relaxed:
+        return self.engine.relax(prepared, batch, None, embedding, memoized.SOFT_STEPS, self.seed, sweep)
 
     def _average_counts(self, sweep: int) -> None:
         """Soft sweeps begin with the mean of the counts over the later half of the draws.

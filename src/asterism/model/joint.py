@@ -16,6 +16,9 @@ where ζ = log Σ exp ξ and θ = softmax(ξ) = τ ω / N. What is left is a fun
 Everything but H costs O(K M). The topics that a document has bear most of the curvature Σ h; those that bear little are
 taken together, so H costs O(M²) a topic for a few topics only. Alternating γ given ξ and ξ given γ, as the paper does,
 finds the same point, but each round moves γ by a step that shrinks like 1/K.
+
+Where topics are very many, most of them enter as one, the `Rest` (candidates.py): it has a weight and a vector that
+follow γ, no counts, and ω = (N/τ) exp(weight - ζ), since each of its topics has next to nothing.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from .candidates import NOTHING_LEFT, Rest
 from .state import Floats, Topics
 
 # Weights move by no more than this in a step, on average over the curvature.
@@ -67,39 +71,52 @@ def objective(embedding: Floats, weights: Floats, topic_counts: Floats, topics: 
     return float(likelihood - prior)
 
 
-def scaled_shares(prior_mean: Floats, topic_counts: Floats, tau: float) -> Floats:
+def scaled_shares(prior_mean: Floats, topic_counts: Floats, tau: float, log_rest: float = -np.inf) -> Floats:
     """ω = N θ / τ of the best weights given μ: Newton's method for ζ, from that of the prior mean."""
     total = topic_counts.sum() / tau
     if not total:
         return np.zeros_like(prior_mean)
     x = prior_mean + topic_counts / tau + np.log(total)
-    log_normaliser = special.logsumexp(prior_mean)
+    log_normaliser = np.logaddexp(special.logsumexp(prior_mean), log_rest)
     for _ in range(100):
-        omega = special.wrightomega(x - log_normaliser)
-        change = np.clip((omega.sum() - total) / np.sum(omega / (1 + omega)), -LONGEST_STEP, LONGEST_STEP)
+        omega, omega_rest = special.wrightomega(x - log_normaliser), total * np.exp(log_rest - log_normaliser)
+        slope = np.sum(omega / (1 + omega)) + omega_rest
+        change = np.clip((omega.sum() + omega_rest - total) / slope, -LONGEST_STEP, LONGEST_STEP)
         log_normaliser += change
         if abs(change) < 1e-10:
             break
     return np.asarray(special.wrightomega(x - log_normaliser))
 
 
-def curvature(omega: Floats, topics: Topics, light: float = LIGHT) -> Floats:
+class RestNow(NamedTuple):
+    """The rest at some γ, for the curvature."""
+
+    h: float = 0.0
+    vector: Floats | float = 0.0
+    scatter: Floats | None = None  # of the average document's topics, candidates or not
+
+
+NO_REST = RestNow()
+
+
+def curvature(omega: Floats, topics: Topics, light: float = LIGHT, rest: RestNow = NO_REST) -> Floats:
     """H [m, m].
 
     Topics that bear less than `light` of the curvature are taken as one topic at their mean, and their scatter around
-    it as that of the average document's topics: H is exact where `light` is 0.
+    it as that of the average document's topics: H is exact where `light` is 0. The rest is one of them.
     """
     U, h = topics.embedding, topics.priors.tau * omega / (1 + omega)
-    total, pull = h.sum(), h @ U
+    total, pull = h.sum() + rest.h, h @ U + rest.h * rest.vector
     if not total:
         return embedding_precision(topics)
     is_heavy = h >= light * total
-    h_light, pull_light = h[~is_heavy].sum(), h[~is_heavy] @ U[~is_heavy]
+    h_light, pull_light = h[~is_heavy].sum() + rest.h, h[~is_heavy] @ U[~is_heavy] + rest.h * rest.vector
     centred = U[is_heavy] - pull / total
     H = embedding_precision(topics) + centred.T @ (h[is_heavy, None] * centred)
     if h_light:
         apart = pull_light / h_light - pull / total
-        H = H + h_light * (np.outer(apart, apart) + topics.embedding_scatter)
+        scatter = topics.embedding_scatter if rest.scatter is None else rest.scatter
+        H = H + h_light * (np.outer(apart, apart) + scatter)
     return np.asarray(H)
 
 
@@ -125,19 +142,27 @@ def step_lengthening(left: float, rise: float) -> float:
     return 1.0 if left <= 0 else min(MOST_LENGTHENING, rise / max(rise - left, 1e-30))
 
 
-def solve(topics: Topics, embedding: Floats, topic_counts: TopicCounts, n_steps: int, tol: float = 0.0) -> Solution:
+def solve(
+    topics: Topics,
+    embedding: Floats,
+    topic_counts: TopicCounts,
+    n_steps: int,
+    tol: float = 0.0,
+    rest: Rest = NOTHING_LEFT,
+) -> Solution:
     """So many Newton steps, or until one would gain less than tol²/2 a token and counts have moved by less than tol."""
     tau, U, P = topics.priors.tau, topics.embedding, embedding_precision(topics)
     counts: Floats = np.zeros(topics.n_topics)
     H, step, rise = P, np.zeros_like(embedding), 0.0
     for number in range(n_steps):
-        mean = topics.mean + U @ embedding
-        shares = scaled_shares(mean, counts, tau) if number else special.softmax(mean)
+        mean, log_rest, rest_vector = topics.mean + U @ embedding, rest.log_weight(embedding), rest.vector(embedding)
+        shares = scaled_shares(mean, counts, tau, log_rest) if number else special.softmax(mean)
         before, counts = counts, topic_counts(shares, number)
-        omega = scaled_shares(mean, counts, tau)
-        gradient = U.T @ (counts - tau * omega) - P @ embedding
+        omega = scaled_shares(mean, counts, tau, log_rest)
+        h_rest = counts.sum() - tau * omega.sum() if len(rest.log_mass) else 0.0
+        gradient = U.T @ (counts - tau * omega) - h_rest * rest_vector - P @ embedding
         if renews_curvature(number):
-            H = curvature(omega, topics)
+            H = curvature(omega, topics, LIGHT, RestNow(h_rest, rest_vector, rest.scatter))
         left = float(gradient @ step)
         if left < -TOO_FAR * rise:
             embedding, step, rise = embedding - step / 2, 0 * step, 0.0
@@ -147,9 +172,9 @@ def solve(topics: Topics, embedding: Floats, topic_counts: TopicCounts, n_steps:
         rise = float(gradient @ step)
         if rise <= tol**2 * counts.sum() and np.abs(counts - before).sum() <= tol * counts.sum():
             break
-        length = lengthening * step_length(rise, tau * np.sum(omega / (1 + omega)))
+        length = lengthening * step_length(rise, tau * np.sum(omega / (1 + omega)) + h_rest)
         step, rise = length * step, length * rise
         embedding = embedding + step
     mean = topics.mean + U @ embedding
-    omega = scaled_shares(mean, counts, tau)
+    omega = scaled_shares(mean, counts, tau, rest.log_weight(embedding))
     return Solution(embedding, mean + counts / tau - omega, H, 1 / (1 + omega))

@@ -17,8 +17,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import special
 
 from . import document, joint, random
+from .candidates import NOTHING_LEFT, Narrow, Neighbourhood, Rest, steps_of_rounds
 from .state import Floats, Ints, Topics
 from .tokens import candidate_mass
 from .words import DrawTable
@@ -66,6 +68,7 @@ class Relaxation:
 
     n_top: int  # K_s
     n_steps: int  # Newton steps; expected counts are renewed in each, draws' counts stay
+    tol: float = 0.0  # ... or until they gain less (joint.solve)
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ def relax_document(
     embedding: Floats,
     key: tuple[int, ...],
     settings: Relaxation,
+    rest: Rest = NOTHING_LEFT,
 ) -> tuple[Ints | None, joint.Solution]:
     """A document's next draws, γ and ξ, from its last draws and γ.
 
@@ -102,11 +106,51 @@ def relax_document(
         def topic_counts(shares: Floats, step: int) -> Floats:
             return drawn
 
-    solution = joint.solve(topics, embedding, topic_counts, settings.n_steps)
+    solution = joint.solve(topics, embedding, topic_counts, settings.n_steps, settings.tol, rest)
     if draws is not None and len(draws):
         uniforms = random.uniforms(random.stream(*key, random.DRAWS, 0), np.arange(len(draws)))
         draws = document.draw_tokens(table, words, counts, solution.weights, uniforms, settings.n_top)
     return draws, solution
+
+
+def relax_among_candidates(
+    topics: Topics,
+    table: DrawTable,
+    near: Neighbourhood,
+    words: Ints,
+    counts: Ints,
+    draws: Ints | None,
+    embedding: Floats,
+    key: tuple[int, ...],
+    settings: Relaxation,
+) -> tuple[Ints | None, joint.Solution, Narrow]:
+    """relax_document with some of the topics, chosen by its last γ."""
+    for n_steps in steps_of_rounds(settings.n_steps, embedding):
+        narrow = near.narrow(topics, table, words, draws, embedding)
+        drawn, solution = relax_document(
+            narrow.topics,
+            narrow.table,
+            np.arange(len(words)),
+            counts,
+            None if draws is None else np.searchsorted(narrow.chosen, draws),
+            embedding,
+            key,
+            replace(settings, n_steps=n_steps),
+            narrow.rest,
+        )
+        embedding = solution.embedding
+    return None if drawn is None else narrow.chosen[drawn], solution, narrow
+
+
+def infer_among_candidates(
+    topics: Topics, table: DrawTable, near: Neighbourhood, words: Ints, counts: Ints, n_top: int
+) -> tuple[Floats, Floats]:
+    """document.infer_document with candidates; other topics keep the weight that the embedding gives them."""
+    nothing, settings = np.zeros(topics.n_dims), Relaxation(n_top, document.INFER_STEPS, document.INFER_TOL)
+    _, solution, narrow = relax_among_candidates(topics, table, near, words, counts, None, nothing, (), settings)
+    weights = topics.mean + topics.embedding @ solution.embedding
+    weights[narrow.chosen] = solution.weights
+    return solution.embedding, weights
 
 
 def expected_word_topic(table: DrawTable, words: Ints, counts: Ints, weights: Floats, out: Ints) -> None:
@@ -147,6 +191,66 @@ def add_document(solution: joint.Solution, sums: Sums) -> None:
     sums.weight_square[:] += solution.weights**2
     sums.shrinkage[:] += solution.shrinkage, solution.shrinkage**2
     sums.cov_sum[:] += np.linalg.inv(solution.precision)
+
+
+@dataclass(frozen=True)
+class ResidualSums:
+    """What documents add where most topics are not looked at: sums of r = ξ - m - U γ = n/τ - ω, which is next to
+    nothing for those. All else follows from γ. Added to in place."""
+
+    residual_embedding: Floats  # Σ r (γ, 1)' [k, m + 1]
+    residual_square: Floats  # Σ r² [k]
+    unshrunk: Floats  # Σ (1 - s) and Σ (1 - s²) [2, k]
+    embedding_outer: Floats  # Σ (γ, 1) (γ, 1)' [m + 1, m + 1]
+    cov_sum: Floats  # Σ H^-1 [m, m]
+
+
+def new_residual_sums(topics: Topics) -> ResidualSums:
+    zeros = new_sums(topics)
+    return ResidualSums(
+        zeros.weight_embedding, zeros.weight_square, zeros.shrinkage, zeros.embedding_outer, zeros.cov_sum
+    )
+
+
+def add_candidates(narrow: Narrow, solution: joint.Solution, sums: ResidualSums) -> None:
+    """A document and its candidates."""
+    augmented = np.append(solution.embedding, 1)
+    residual = solution.weights - narrow.topics.mean - narrow.topics.embedding @ solution.embedding
+    _add_residuals(narrow.chosen, residual, solution.shrinkage, augmented, 1.0, sums)
+    sums.embedding_outer[:] += np.outer(augmented, augmented)
+    sums.cov_sum[:] += np.linalg.inv(solution.precision)
+
+
+def add_others(
+    topics: Topics, narrow: Narrow, solution: joint.Solution, n_tokens: int, times: float, sums: ResidualSums
+) -> None:
+    """The topics that were no candidates of a document, which stands for so many documents: their r is -ω."""
+    others = np.setdiff1d(np.arange(topics.n_topics), narrow.chosen)
+    mean = topics.mean[others] + topics.embedding[others] @ solution.embedding
+    log_normaliser = np.logaddexp(special.logsumexp(solution.weights), narrow.rest.log_weight(solution.embedding))  # ζ
+    omega = special.wrightomega(mean + np.log(n_tokens / topics.priors.tau) - log_normaliser)
+    _add_residuals(others, -omega, 1 / (1 + omega), np.append(solution.embedding, 1), times, sums)
+
+
+def _add_residuals(
+    topics: Ints, residual: Floats, shrinkage: Floats, augmented: Floats, times: float, sums: ResidualSums
+) -> None:
+    sums.residual_embedding[topics] += times * np.outer(residual, augmented)
+    sums.residual_square[topics] += times * residual**2
+    sums.unshrunk[:, topics] += times * (1 - np.stack([shrinkage, shrinkage**2]))
+
+
+def whole_sums(sums: ResidualSums, topics: Topics) -> Sums:
+    """Sums of ξ = (U, m) (γ, 1) + r."""
+    line = np.column_stack([topics.embedding, topics.mean])
+    prior, n_documents = line @ sums.embedding_outer, sums.embedding_outer[-1, -1]
+    return Sums(
+        prior + sums.residual_embedding,
+        sums.embedding_outer,
+        np.sum(line * (prior + 2 * sums.residual_embedding), axis=1) + sums.residual_square,
+        n_documents - sums.unshrunk,
+        sums.cov_sum,
+    )
 
 
 def couple(sums: Sums, topics: Topics) -> Moments:

@@ -39,6 +39,7 @@ class LocalSettings:
     max_steps: int = 50  # rounds of token, embedding and weight updates
     tol: float = 0.1  # ... or until the mean change of a topic weight is below this
     newton: bool = False  # joint Newton steps for the drawn topics, rather than Adagrad
+    candidates: int = 0  # topics that a document looks at one by one (candidates.py); 0: all
     collapsed: bool = False  # weights of words λ / Σ λ, rather than the exponential of E[log φ]
 
 
