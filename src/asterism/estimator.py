@@ -94,8 +94,8 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     topics_per_document, words_per_topic, topics_per_word : the paper's K_s, V_s and s, which bound the
         candidate topics of a token; memoized inference uses K_s alone.
     candidates : for very many topics, of memoized inference: how many of the topics nearest to a document it looks at
-        one by one, besides those of its words; all others enter in groups, so that cost grows much slower than
-        `n_topics` (docs/inference.md). None is all, the exact step.
+        one by one, besides those of its words; all others enter in groups (docs/inference.md). None is all, the exact
+        step.
     local_solver : of stochastic inference: "adagrad" finds a document's topic weights as in the paper, "newton" solves
         embedding and weights together for the tokens' last draws, ten times or `max_local_steps` if that is less.
     n_samples, local_rate, max_local_steps, local_tol : the paper's T, Adagrad's rate, and the end of a

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -56,14 +57,10 @@ class ReferenceEngine:
 
     def draw_lda(self, words: WordWeights, batch: Batch, draws: Ints, alpha: Floats, seed: int, sweep: int) -> Floats:
         logs = np.zeros(len(batch))
-        for d, document in enumerate(batch.documents):
-            entries = slice(batch.indptr[d], batch.indptr[d + 1])
-            tokens = slice(batch.token_offsets[entries.start], batch.token_offsets[entries.stop])
-            stream = random.stream(seed, sweep, int(document), random.DRAWS, 0)
+        for d, words_of, counts, tokens in _each(batch):
+            stream = random.stream(seed, sweep, int(batch.documents[d]), random.DRAWS, 0)
             uniforms = random.uniforms(stream, np.arange(tokens.stop - tokens.start))
-            draws[tokens], logs[d] = draw_document(
-                words, batch.words[entries], batch.counts[entries], draws[tokens], alpha, uniforms
-            )
+            draws[tokens], logs[d] = draw_document(words, words_of, counts, draws[tokens], alpha, uniforms)
         return logs
 
     def walk(self, side: Side, walks: Ints, inverse_total: Floats) -> Ints:
@@ -85,11 +82,9 @@ class ReferenceEngine:
         topics, table, near = prepared
         if near is not None:
             return self._relax_among_candidates(topics, table, near, batch, draws, embedding, n_steps, seed, sweep)
+        settings = memoized.Relaxation(self.settings.topics_per_document, n_steps)
         sums, expected = memoized.new_sums(topics), np.zeros(len(table.topics), dtype=np.int64)
-        for d, document in enumerate(batch.documents):
-            entries = slice(batch.indptr[d], batch.indptr[d + 1])
-            tokens = slice(batch.token_offsets[entries.start], batch.token_offsets[entries.stop])
-            words_of, counts = batch.words[entries], batch.counts[entries]
+        for d, words_of, counts, tokens in _each(batch):
             drawn, solution = memoized.relax_document(
                 topics,
                 table,
@@ -97,8 +92,8 @@ class ReferenceEngine:
                 counts,
                 None if draws is None else draws[tokens],
                 embedding[d],
-                (seed, sweep, int(document)),
-                memoized.Relaxation(self.settings.topics_per_document, n_steps),
+                (seed, sweep, int(batch.documents[d])),
+                settings,
             )
             embedding[d] = solution.embedding
             memoized.add_document(solution, sums)
@@ -121,10 +116,8 @@ class ReferenceEngine:
     ) -> memoized.Relaxed:
         sums, expected = memoized.new_residual_sums(topics), np.zeros(len(table.topics), dtype=np.int64)
         speaks, weights = take_turns(len(batch), sweep), np.empty(topics.n_topics)
-        for d, document in enumerate(batch.documents):
-            entries = slice(batch.indptr[d], batch.indptr[d + 1])
-            tokens = slice(batch.token_offsets[entries.start], batch.token_offsets[entries.stop])
-            words_of, counts = batch.words[entries], batch.counts[entries]
+        settings = memoized.Relaxation(self.settings.topics_per_document, n_steps)
+        for d, words_of, counts, tokens in _each(batch):
             drawn, solution, narrow = memoized.relax_among_candidates(
                 topics,
                 table,
@@ -133,8 +126,8 @@ class ReferenceEngine:
                 counts,
                 None if draws is None else draws[tokens],
                 embedding[d],
-                (seed, sweep, int(document)),
-                memoized.Relaxation(self.settings.topics_per_document, n_steps),
+                (seed, sweep, int(batch.documents[d])),
+                settings,
             )
             embedding[d] = solution.embedding
             memoized.add_candidates(narrow, solution, sums)
@@ -171,3 +164,11 @@ class ReferenceEngine:
             entries = slice(batch.indptr[d], batch.indptr[d + 1])
             result[d] = words.log_likelihood(prepared.topics, weights[d], batch.words[entries], batch.counts[entries])
         return result
+
+
+def _each(batch: Batch) -> Iterator[tuple[int, Ints, Ints, slice]]:
+    """Every document's number in the batch, its words and their counts, and where its tokens are."""
+    for d in range(len(batch)):
+        entries = slice(batch.indptr[d], batch.indptr[d + 1])
+        tokens = slice(batch.token_offsets[entries.start], batch.token_offsets[entries.stop])
+        yield d, batch.words[entries], batch.counts[entries], tokens
