@@ -116,7 +116,7 @@ def fit(
     evaluate_every: Annotated[int, _option("Sweeps between two evaluations.", panel=TRAINING)] = 1,
     init: Annotated[Start, _option("Where memoized inference begins.", panel=TRAINING)] = Start.lda,
     warm_sweeps: Annotated[int, _option("Most sweeps of LDA before memoized inference.", panel=TRAINING)] = 1000,
-    draw_sweeps: Annotated[int, _option("Memoized sweeps with draws, before expectations.", panel=TRAINING)] = 6,
+    draw_sweeps: Annotated[int, _option("Memoized sweeps with draws, before expectations.", panel=TRAINING)] = 12,
     sampler: Annotated[Sampler, _option("How LDA draws.", panel=TRAINING)] = Sampler.auto,
     validation_fraction: Annotated[float, _option("Share of documents held out for them.", panel=TRAINING)] = 0.05,
     batch_size: Annotated[int, _option("Documents a minibatch.", panel=TRAINING)] = 512,
@@ -142,10 +142,19 @@ def fit(
     non_integer: Annotated[NonInteger, _option("What to do with fractions.", panel=COUNTS)] = NonInteger.error,
     alpha: Annotated[float, _option("Precision of topic embeddings.", panel=PRIORS)] = 0.1,
     rho: Annotated[float, _option("Precision of document embeddings.", panel=PRIORS)] = 0.1,
-    tau: Annotated[float, _option("Precision of topic weights.", panel=PRIORS)] = 1.0,
+    tau: Annotated[
+        float | None,
+        _option(
+            "Precision of topic weights; by default what predicts best, for svi 1.", panel=PRIORS, show_default=False
+        ),
+    ] = None,
     beta: Annotated[
         float | None,
-        _option("Dirichlet prior of words; 0.01 by default, for svi 1/topics.", panel=PRIORS, show_default=False),
+        _option(
+            "Dirichlet prior of words; by default what predicts best, for svi 1/topics.",
+            panel=PRIORS,
+            show_default=False,
+        ),
     ] = None,
     learn_alpha: Annotated[bool, _flag("Learn alpha from there on.", panel=PRIORS)] = False,
     learn_tau: Annotated[bool, _flag("Learn tau from there on.", panel=PRIORS)] = False,

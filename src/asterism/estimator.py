@@ -38,7 +38,7 @@ from .training import SweepRecord, TrainingSettings, train
 logger = logging.getLogger(__name__)
 
 MOST_HELDOUT, FEWEST_HELDOUT = 300, 20
-USUAL_BETA = 0.01
+USUAL_TAU, USUAL_BETA = 1.0, 0.01
 USUAL_EVIDENCE = 8.0
 DOCUMENTS_A_BATCH = 512
 
@@ -84,10 +84,10 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     validation_fraction : share of the documents (at most 300) that is held out of `fit` for that; where it
         gives fewer than 20 documents none is held out and all `max_sweeps` are done.
     batch_size : documents a minibatch; memoized inference takes more where they are few for the corpus.
-    alpha, rho, tau, beta : the model's priors (docs/notation.md); beta=None is 0.01, or for "svi" the paper's
-        1/n_topics.
-    learn_alpha, learn_tau, learn_beta : whether memoized inference learns them from there on; `state_.priors` holds
-        what they become.
+    alpha, rho, tau, beta : the model's priors (docs/notation.md). Of tau and beta None is, for memoized inference, what
+        predicts held-out documents best, found from 1 and 0.01; for "svi" the paper's 1 and 1/n_topics.
+    learn_alpha, learn_tau, learn_beta : whether memoized inference goes on from there to what makes the training
+        documents likeliest; `state_.priors` holds what all priors become.
     evidence : how many words a document counts for, at most, in `transform` and `search_vectors` (docs/guide.md); it
         can be changed at any time. "all" counts every word, which is the model's own posterior; words come in bursts,
         so less makes vectors that classify better. None is 8, or for "svi" "all", as in the paper.
@@ -141,13 +141,13 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         init: Any = "lda",
         warm_start: bool = False,
         warm_sweeps: int = 1000,
-        draw_sweeps: int = 6,
+        draw_sweeps: int = 12,
         sampler: str = "auto",
         validation_fraction: float = 0.05,
         batch_size: int = 512,
         alpha: float = 0.1,
         rho: float = 0.1,
-        tau: float = 1.0,
+        tau: float | None = None,
         beta: float | None = None,
         learn_alpha: bool = False,
         learn_tau: bool = False,
@@ -495,15 +495,22 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _priors(self) -> Priors:
         usual_beta = USUAL_BETA if self.inference == "memoized" else 1 / self.n_topics
         beta = usual_beta if self.beta is None else self.beta
-        return Priors(self.alpha, self.rho, self.tau, beta)
+        return Priors(self.alpha, self.rho, USUAL_TAU if self.tau is None else self.tau, beta)
 
     def _priors_in_force(self) -> Priors:
         """As they are set now; what is learned stays as it was learned."""
-        return replace(self._priors(), **{name: getattr(self.state_.priors, name) for name in self._learned()})
+        learned = {*self._learned(), *self._tuned()}
+        return replace(self._priors(), **{name: getattr(self.state_.priors, name) for name in learned})
 
     def _learned(self) -> frozenset[str]:
         """Names of the priors that are learned."""
         return frozenset(name for name in ("alpha", "tau", "beta") if getattr(self, f"learn_{name}"))
+
+    def _tuned(self) -> tuple[str, ...]:
+        """Names of the priors that held-out documents choose."""
+        if self.inference != "memoized":
+            return ()
+        return tuple(name for name in ("tau", "beta") if getattr(self, name) is None and name not in self._learned())
 
     def _local(self) -> LocalSettings:
         is_memoized = self.inference == "memoized"
@@ -544,7 +551,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return SviSettings(self.batch_size, self.step_offset, self.step_exponent, self.total_documents)
 
     def _training(self) -> TrainingSettings:
-        return TrainingSettings(self.max_sweeps, self.tol, self.evaluate_every)
+        return TrainingSettings(self.max_sweeps, self.tol, self.evaluate_every, self._tuned())
 
     @contextmanager
     def _unchanged_on_failure(self) -> Iterator[None]:

@@ -42,6 +42,7 @@ OPTIONAL = (
     "n_threads",
     "candidates",
     "total_documents",
+    "tau",
     "beta",
     "evidence",
     "random_state",

@@ -6,10 +6,12 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from .engines.base import Engine
 from .evaluation.completion import Completion, completion_score
 from .inference.base import Learner, one_blas_thread
+from .inference.tuning import tuned
 from .model.state import Topics
 
 logger = logging.getLogger(__name__)
@@ -23,6 +25,7 @@ class TrainingSettings:
     max_sweeps: int
     tol: float  # stop when the held-out score changes by less between two evaluations
     evaluate_every: int  # sweeps
+    tuned: tuple[str, ...] = ()  # priors that held-out documents choose
 
 
 @dataclass(frozen=True)
@@ -93,16 +96,21 @@ def _train(
         speed = seen / (time.perf_counter() - sweep_began)
         is_due = (sweep + 1) % settings.evaluate_every == 0 or sweep + 1 == settings.max_sweeps
         if heldout is not None and is_due:
-            scores.append(completion_score(engine, engine.prepare(learner.topics), heldout))
+            learner.topics, score = tuned(learner.topics, settings.tuned, partial(_score, engine, heldout))
+            scores.append(score)
             best = learner.topics if scores[-1] == max(scores) else best
             report(Progress(sweep, settings.max_sweeps, seen, n_documents, scores[-1]))
-        score = scores[-1] if heldout is not None and is_due else None
-        history.append(SweepRecord(sweep + 1, time.perf_counter() - began, speed, score, **learner.facts()))
+        latest = scores[-1] if heldout is not None and is_due else None
+        history.append(SweepRecord(sweep + 1, time.perf_counter() - began, speed, latest, **learner.facts()))
         logger.info("%s", history[-1])
         if learner.is_done(sweep, has_settled(scores, settings.tol)):
             break
     topics = learner.finish(best or learner.topics, None if heldout is None else heldout.whole)
     return Trained(topics, history, has_settled(scores, settings.tol))
+
+
+def _score(engine: Engine, heldout: Completion, topics: Topics) -> float:
+    return completion_score(engine, engine.prepare(topics), heldout)
 
 
 def has_settled(scores: list[float], tol: float) -> bool:
