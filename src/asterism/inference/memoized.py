@@ -17,11 +17,11 @@ from scipy import sparse
 from ..engines.base import Engine
 from ..model import memoized, random
 from ..model.cooccurrence import embed_topics
-from ..model.start import GivenTopics, draw_by_word
+from ..model.start import GivenTopics, draw_by_word, given_topics
 from ..model.state import Batch, Floats, Ints, Priors, Topics, count_draws, draw_type
 from ..model.words import optimal_concentration
 from .lda_samplers import lda_sampler
-from .warm_start import WarmStart, best_start, n_trials
+from .warm_start import STAGE_SWEEPS, WarmStart, best_start, n_trials, stages
 
 # A batch costs a table of the topics, so there are few a sweep.
 BATCHES_A_SWEEP = 4
@@ -69,10 +69,14 @@ class MemoizedLearner:
             yield from self._infer_embeddings()
             return
         # One random start can be better than another; a given one is what it is.
-        is_random = self.given is None and self.settings.warm_sweeps > 0
-        trials = n_trials(self.corpus, self.topics.n_topics) if is_random else 1
-        starts = (self._start(trial) for trial in range(trials))
-        best = yield from best_start(starts, self.settings.warm_sweeps)
+        n_topics, most = self.topics.n_topics, self.settings.warm_sweeps
+        trials = n_trials(self.corpus, n_topics) if self.given is None and most else 1
+        sizes = stages(self.corpus, n_topics) if most else [len(self.corpus)]
+        starts = (self._start(sizes[0], trial) for trial in range(trials))
+        best = yield from best_start(starts, most if len(sizes) == 1 else min(most, STAGE_SWEEPS))
+        for size in sizes[1:]:
+            best = self._next_stage(best, size)
+            yield from best.sweeps(most if size == len(self.corpus) else min(most, STAGE_SWEEPS))
         self.draws, topics = best.draws, best.topics
         embedding, mean = embed_topics(best.document_topic(), topics.n_dims, topics.priors, self.seed)
         self.topics = replace(topics, embedding=embedding, mean=mean)
@@ -84,12 +88,21 @@ class MemoizedLearner:
             self.embedding[first:last] = self.engine.infer(prepared, batch).embedding
             yield len(batch)
 
-    def _start(self, trial: int) -> WarmStart:
-        n_topics = self.topics.n_topics
-        draws = self._first_draws(n_topics, trial)
-        topics = replace(self.topics, word_topic=self._count(self.corpus, draws, n_topics))
-        sampler = lda_sampler(self.settings.sampler, self.corpus, draws, topics, self.engine, self.seed)
-        return WarmStart(self.corpus, sampler, "beta" in self.settings.learned)
+    def _start(self, size: int, trial: int) -> WarmStart:
+        return self._swept_from(self._first_draws(0, size, self.given, trial), size)
+
+    def _next_stage(self, before: WarmStart, size: int) -> WarmStart:
+        """More documents: those that are new begin with what the topics say of their words."""
+        given = given_topics(sparse.csr_matrix(before.topics.word_topic.T))
+        new = self._first_draws(len(before.corpus), size, given, trial=0)
+        return self._swept_from(np.concatenate([before.draws, new]), size, before)
+
+    def _swept_from(self, draws: Ints, size: int, before: WarmStart | None = None) -> WarmStart:
+        corpus, n_topics = self.corpus[:size], self.topics.n_topics
+        topics = self.topics if before is None else before.topics  # for what is learned of the priors
+        topics = replace(topics, word_topic=self._count(corpus, draws, n_topics))
+        sampler = lda_sampler(self.settings.sampler, corpus, draws, topics, self.engine, self.seed)
+        return WarmStart(corpus, sampler, "beta" in self.settings.learned, before)
 
     def sweep(self, sweep: int) -> Iterator[int]:
         if sweep < self._draw_sweeps:
@@ -197,21 +210,19 @@ class MemoizedLearner:
             last = min(first + self.batch_size, len(self.corpus))
             yield first, last, self.corpus[first:last]
 
-    def _first_draws(self, n_topics: int, trial: int) -> Ints:
-        """Any topic for any token, or by the words of the given topics."""
-        draws: Ints = np.empty(self.corpus.token_offsets[-1], dtype=draw_type(n_topics))
-        offsets = self.corpus.token_offsets[self.corpus.indptr]
-        for first, last, batch in self._batches():
+    def _first_draws(self, first: int, last: int, given: GivenTopics | None, trial: int) -> Ints:
+        """Any topic for any token of these documents, or by the words of the given topics."""
+        n_topics, drawn = self.topics.n_topics, []
+        for begin in range(first, last, self.batch_size):
+            batch = self.corpus[begin : min(begin + self.batch_size, last)]
             streams = random.stream(self.seed, random.START, batch.documents, trial)
-            begins = np.repeat(offsets[first:last], batch.lengths)
-            token = np.arange(offsets[first], offsets[last]) - begins  # of its document
+            ends = np.cumsum(batch.lengths)
+            token = np.arange(ends[-1]) - np.repeat(ends - batch.lengths, batch.lengths)  # of its document
             uniforms = random.uniforms(np.repeat(streams, batch.lengths), token)
-            drawn = draws[offsets[first] : offsets[last]]
-            if self.given is None:
-                drawn[:] = uniforms * n_topics
-            else:
-                drawn[:] = draw_by_word(self.given, np.repeat(batch.words, batch.counts), uniforms)
-        return draws
+            token_words = np.repeat(batch.words, batch.counts)
+            draws = uniforms * n_topics if given is None else draw_by_word(given, token_words, uniforms)
+            drawn.append(draws.astype(draw_type(n_topics)))
+        return np.concatenate(drawn)
 
 
 def unknown_topics(n_topics: int, n_dims: int, n_words: int, priors: Priors) -> Topics:

@@ -25,6 +25,19 @@ CHECK_EVERY = 10
 SETTLED = 0.002
 # Small corpora, by tokens x topics, are tried from several random starts for so many sweeps.
 TRIALS, TRIAL_SWEEPS, CHEAP_TO_TRY = 5, 20, 2**23
+# Large corpora begin with a part of the documents: the more tokens a topic has, the more sweeps it takes to move. Each
+# stage has so many times the documents of the one before, and all but the last so many sweeps at most.
+STAGE_GROWTH, STAGE_SWEEPS = 5, 300
+# The first stage has at least so many tokens, and so many a topic.
+FEWEST_TOKENS, FEWEST_TOKENS_A_TOPIC = 2**19, 800
+
+
+def stages(corpus: Batch, n_topics: int) -> list[int]:
+    """How many documents LDA is swept over at first, then, and at last: all of them."""
+    fewest, sizes = max(FEWEST_TOKENS, FEWEST_TOKENS_A_TOPIC * n_topics), [len(corpus)]
+    while corpus.token_offsets[corpus.indptr[smaller := sizes[0] // STAGE_GROWTH]] >= fewest:
+        sizes.insert(0, smaller)
+    return sizes
 
 
 def best_start(starts: Iterable[WarmStart], most: int) -> Generator[int, None, WarmStart]:
@@ -48,11 +61,14 @@ def n_trials(corpus: Batch, n_topics: int) -> int:
 class WarmStart:
     """LDA on a corpus, swept until it predicts no better."""
 
-    def __init__(self, corpus: Batch, sampler: LdaSampler, learns_beta: bool) -> None:
+    def __init__(self, corpus: Batch, sampler: LdaSampler, learns_beta: bool, before: WarmStart | None = None) -> None:
+        """`before` is the stage before this one, with fewer documents."""
         self.corpus, self.sampler, self.learns_beta = corpus, sampler, learns_beta
         n_topics = sampler.topics.n_topics
         self.alpha: Floats = np.full(n_topics, min(FIRST_ALPHA, FIRST_ALPHA_TOTAL / n_topics))
-        self.n_sweeps = 0
+        self.first_sweep = self.n_sweeps = 0
+        if before is not None:
+            self.alpha, self.first_sweep = before.alpha, before.first_sweep + before.n_sweeps
         self.scores: list[float] = []  # mean log-probability of a token, given all others, one a sweep
 
     @property
@@ -66,7 +82,7 @@ class WarmStart:
     def sweeps(self, most: int) -> Iterator[int]:
         """Sweep on until predictions settle, `most` sweeps in all; yields the number of documents after each batch."""
         for sweep in range(self.n_sweeps, most):
-            yield from self.sampler.sweep(sweep, self.alpha)
+            yield from self.sampler.sweep(self.first_sweep + sweep, self.alpha)
             self.n_sweeps += 1
             if self.n_sweeps % CHECK_EVERY == 0:
                 self._look()
