@@ -141,7 +141,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         init: Any = "lda",
         warm_start: bool = False,
         warm_sweeps: int = 1000,
-        draw_sweeps: int = 6,
+        draw_sweeps: int = 16,
         sampler: str = "auto",
         validation_fraction: float = 0.05,
         batch_size: int = 512,

@@ -25,6 +25,7 @@ from ._cpu_joint_kernels import (
     move_embedding,
     new_scratch,
     put_down,
+    redraw_tokens,
     small_omega,
     take_up,
 )
@@ -34,7 +35,6 @@ from ._cpu_kernels import (
     Space,
     Table,
     accumulate_own,
-    draw_tokens,
     largest,
     substream,
     weigh_candidates,
@@ -264,6 +264,7 @@ def relax_among_candidates(
     n_top: int,
     n_steps: int,
     tol: float,
+    beta: float,
     streams: Array,
     draws: Array,
     gammas: Array,
@@ -294,7 +295,7 @@ def relax_among_candidates(
     )
     number, value, of_dims = np.zeros((3, 1), np.int64), np.zeros((5, 1), np.float64), np.zeros((5, 1, n_dims), real)
     move, factor = np.zeros((1, n_dims), np.float64), np.zeros((1, n_dims, n_dims), np.float64)
-    of_topics, sums, marks = np.empty((8, most), real), np.empty((2, most), np.float64), np.empty((2, most), np.bool_)
+    of_topics, sums, marks = np.empty((9, most), real), np.empty((2, most), np.float64), np.empty((2, most), np.bool_)
     rows, heavy, heap = np.empty((most, n_dims), real), np.empty(most, np.int32), np.empty(n_top, np.int32)
     bounds = np.zeros(2, np.int64)
     for d in range(first, last):
@@ -371,8 +372,8 @@ def relax_among_candidates(
                 found.residual[at + i] = slots.counts[0, i] / space.tau - slots.omega[0, i]
                 found.omega[at + i] = slots.omega[0, i]
             found.sizes[d], found.log_normaliser[d] = n, slots.log_normaliser[0]
-            xi = of_topics[5][:n].reshape((1, n))
-            put_down(0, 0, small, gamma, xi, np.empty((0, 0), real), slots)
+            xi, shrinkage = of_topics[5][:n].reshape((1, n)), of_topics[8][:n].reshape((1, n))
+            put_down(0, 0, small, gamma, xi, shrinkage, slots)
             if turn < n_rounds - 1:
                 for token in range(own.size):
                     own[token] = choice.chosen[own[token]]
@@ -380,7 +381,7 @@ def relax_among_candidates(
             invert(factor[0], inverses[(d - first) * n_dims : (d - first + 1) * n_dims])
         if not is_soft:
             stream = substream(substream(streams[d], DRAWS), 0)
-            draw_tokens(0, document, own_table, xi[0], stream, candidates, own, of_topics[4][:n])
+            redraw_tokens(0, document, own_table, space.tau, beta, xi[0], shrinkage[0], stream, candidates, own)
             for token in range(own.size):
                 own[token] = choice.chosen[own[token]]
         elif expected.size:

@@ -17,7 +17,9 @@ from ._cpu_kernels import (
     largest,
     mark_heaviest,
     new_candidates,
+    pick,
     substream,
+    uniform,
     weigh_candidates,
 )
 from ._jit import exp_of, kernel, like, part, passage, reduction
@@ -515,6 +517,79 @@ def draw_documents(
     candidates, counts = new_candidates(xis.shape[1], n_top, xis), np.empty(xis.shape[1], xis.dtype)
     for d in range(first, last):
         draw_tokens(d, corpus, table, xis[d], substream(substream(streams[d], DRAWS), 0), candidates, draws, counts)
+
+
+@kernel
+def redraw_documents(
+    first: int,
+    last: int,
+    corpus: Any,
+    table: Any,
+    n_top: int,
+    tau: float,
+    beta: float,
+    streams: Array,
+    xis: Array,
+    shrinkages: Array,
+    draws: Array,
+) -> None:
+    """document.redraw_tokens for documents first:last, given their ξ and 1 / (1 + ω)."""
+    candidates = new_candidates(xis.shape[1], n_top, xis)
+    for d in range(first, last):
+        stream = substream(substream(streams[d], DRAWS), 0)
+        redraw_tokens(d, corpus, table, tau, beta, xis[d], shrinkages[d], stream, candidates, draws)
+
+
+@part
+def redraw_tokens(
+    d: int,
+    corpus: Any,
+    table: Any,
+    tau: float,
+    beta: float,
+    weights: Array,
+    shrinkage: Array,
+    stream: Any,
+    candidates: Any,
+    draws: Array,
+) -> None:
+    """document.redraw_tokens: a target beyond what is left of a token's last topic passes over the mass that is not."""
+    top_total = weigh_candidates(weights, table, candidates)
+    first_token = corpus.token_offsets[corpus.indptr[d]]
+    for entry in range(corpus.indptr[d], corpus.indptr[d + 1]):
+        word = corpus.words[entry]
+        own_total, start = accumulate_own(word, table, candidates), table.indptr[word]
+        for token in range(corpus.token_offsets[entry], corpus.token_offsets[entry + 1]):
+            k, end, gap = draws[token], 0.0, 0.0
+            i = place_of(k, word, table)
+            if i >= 0:
+                left = share_left(shrinkage[k], tau) * (1 - table.rest[k] / (beta * table.weights[i]))
+                mass = left * candidates.scale[k] * table.weights[i] - candidates.rest_of_top[k]
+                begin = candidates.cumulative[i - start - 1] if i > start else 0.0
+                end = begin + max(0.0, mass)
+                gap = candidates.cumulative[i - start] - end
+            target = uniform(stream, token - first_token) * (own_total + top_total - gap)
+            draws[token] = pick(target if target < end else target + gap, own_total, word, table, candidates)
+
+
+@part
+def place_of(topic: int, word: int, table: Any) -> int:
+    """Where the table, whose rows are sorted, has this pair; -1 if it has not."""
+    low, high = table.indptr[word], table.indptr[word + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if table.topics[middle] < topic:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < table.indptr[word + 1] and table.topics[low] == topic else -1
+
+
+@part
+def share_left(shrinkage: float, tau: float) -> float:
+    """tokens.share_left of one topic."""
+    omega = 1 / shrinkage - 1
+    return float(np.exp(omega - large_omega(omega + np.log(max(omega, 1e-300)) - 1 / tau) - 1 / tau))
 
 
 @kernel

@@ -208,7 +208,7 @@ class CpuEngine:
         if is_soft:
             self._spread(prepared, batch, weights, expected)
         else:
-            self._draw(prepared, batch, random.stream(seed, sweep, batch.documents), weights, draws)
+            self._redraw(prepared, batch, random.stream(seed, sweep, batch.documents), weights, shrinkage, draws)
         self._add(weights, embedding, shrinkage, covs.sum(axis=0), sums)
 
     def _add(self, weights: Floats, embedding: Floats, shrinkage: Floats, cov_sum: Floats, sums: Sums) -> None:
@@ -278,6 +278,15 @@ class CpuEngine:
         """New topics for all tokens."""
         arguments = corpus_of(batch), prepared.table, self.settings.topics_per_document, streams, weights, draws
         self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, joint_kernels.draw_documents, *arguments)
+
+    def _redraw(
+        self, prepared: CpuTopics, batch: Batch, streams: Any, weights: Floats, shrinkage: Floats, draws: Ints
+    ) -> None:
+        """The same, each given all others."""
+        priors = prepared.topics.priors
+        how = self.settings.topics_per_document, priors.tau, priors.beta
+        arguments = corpus_of(batch), prepared.table, *how, streams, weights, shrinkage, draws
+        self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, joint_kernels.redraw_documents, *arguments)
 
     def log_likelihood(self, prepared: CpuTopics, weights: Floats, batch: Batch) -> Floats:
         topics, result = prepared.topics, np.zeros(len(batch))

@@ -139,7 +139,7 @@ class CpuCandidateEngine(CpuEngine):
         found = self._room_for(batch, prepared, draws.size > 0)
         n_blocks = -(-len(batch) // DOCUMENTS_A_BLOCK)
         chunk_size = DOCUMENTS_A_BLOCK * -(-n_blocks // self.n_threads)
-        how = settings.n_top, settings.n_steps, settings.tol
+        how = settings.n_top, settings.n_steps, settings.tol, prepared.topics.priors.beta
         arguments = corpus_of(batch), prepared.table, prepared.space, prepared.near, *how
         arrays = streams, draws, embedding, found, covs
 

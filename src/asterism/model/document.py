@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from . import random, tokens
-from .joint import TopicCounts, renews_curvature, solve
+from .joint import Solution, TopicCounts, renews_curvature, solve
 from .state import Floats, Ints, LocalSettings, Topics
 from .words import DrawTable
 
@@ -76,6 +76,34 @@ def draw_tokens(table: DrawTable, words: Ints, counts: Ints, weights: Floats, un
         for word, count, end in zip(words, counts, ends, strict=True)
     ]
     return np.concatenate(drawn)
+
+
+def redraw_tokens(
+    topics: Topics,
+    table: DrawTable,
+    words: Ints,
+    counts: Ints,
+    draws: Ints,
+    solution: Solution,
+    uniforms: Floats,
+    n_top: int,
+) -> Ints:
+    """draw_tokens given all other tokens: each leaves its last draw, which the topics have counted, first."""
+    top = tokens.heaviest_topics(solution.weights, n_top)
+    share_left = tokens.share_left(solution.shrinkage, topics.priors.tau)
+    token_weight = table.rest / topics.priors.beta  # of one token in a topic
+    drawn = np.empty_like(draws)
+    for word, token in zip(np.repeat(words, counts).tolist(), range(len(draws)), strict=True):
+        candidates, mass = tokens.candidate_mass(table, word, solution.weights, top)
+        k, own = draws[token], slice(table.indptr[word], table.indptr[word + 1])
+        (places,) = np.nonzero(table.topics[own] == k)
+        (of_top,) = np.nonzero(top == k)
+        if len(places):
+            place, in_top = places[0], mass[own.stop - own.start + of_top].sum()
+            left = share_left[k] * (1 - token_weight[k] / table.weights[own.start + place])
+            mass[place] = max(0.0, left * (mass[place] + in_top) - in_top)
+        drawn[token] = tokens.draw(candidates, mass, uniforms[token : token + 1])[0]
+    return drawn
 
 
 def infer_document(topics: Topics, table: DrawTable, words: Ints, counts: Ints, n_top: int) -> tuple[Floats, Floats]:

@@ -69,6 +69,7 @@ class Relaxation:
     n_top: int  # K_s
     n_steps: int  # Newton steps; expected counts are renewed in each, draws' counts stay
     tol: float = 0.0  # ... or until they gain less (joint.solve)
+    is_memoized: bool = True  # whether the topics have counted the document's draws
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,10 @@ def relax_document(
     solution = joint.solve(topics, embedding, topic_counts, settings.n_steps, settings.tol, rest)
     if draws is not None and len(draws):
         uniforms = random.uniforms(random.stream(*key, random.DRAWS, 0), np.arange(len(draws)))
-        draws = document.draw_tokens(table, words, counts, solution.weights, uniforms, settings.n_top)
+        if settings.is_memoized:
+            draws = document.redraw_tokens(topics, table, words, counts, draws, solution, uniforms, settings.n_top)
+        else:
+            draws = document.draw_tokens(table, words, counts, solution.weights, uniforms, settings.n_top)
     return draws, solution
 
 

@@ -5,12 +5,17 @@ is laid out in two buckets that are summed apart, so that the second is shared b
 
     own   exp(ξ_k) (weight_kv - rest_k [k among the K_s])   over the word's own topics
     top   exp(ξ_k) rest_k                                   over the document's K_s topics
+
+Memoized inference draws a token given all others, as the collapsed Gibbs sampler of LDA does: what it was drawn last
+is left out of its word's counts and of its document's. Otherwise a token would confirm itself, the more so the smaller
+τ and the rarer the word.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from .state import Floats, Ints
 from .words import DrawTable
@@ -30,6 +35,16 @@ def candidate_mass(table: DrawTable, word: int, weights: Floats, top: NDArray[np
     rest_of_top[top] = scale[top] * table.rest[top]
     own_mass = scale[own_topics] * table.weights[own] - rest_of_top[own_topics]
     return np.concatenate([own_topics, top]), np.concatenate([own_mass, rest_of_top[top]])
+
+
+def share_left(shrinkage: Floats, tau: float) -> Floats:
+    """exp(ξ_k) after one of a document's tokens has left topic k, as a share of what it was, at the same γ and ζ.
+
+    ω_k = N θ_k/τ solves ω + log ω = x with an x that falls by 1/τ (joint.py); shrinkage is 1 / (1 + ω).
+    """
+    omega = 1 / shrinkage - 1
+    x = omega + np.log(np.maximum(omega, np.finfo(float).tiny)) - 1 / tau
+    return np.asarray(np.exp(omega - special.wrightomega(x) - 1 / tau))
 
 
 def draw(topics: Ints, mass: Floats, uniforms: Floats) -> Ints:
