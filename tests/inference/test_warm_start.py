@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from asterism import TopicEmbeddingModel
 from asterism.engines.cpu import CpuEngine
-from asterism.inference import lda_samplers, warm_start
+from asterism.inference import lda_samplers, memoized, warm_start
 from asterism.inference.lda_samplers import lda_sampler
 from asterism.inference.warm_start import WarmStart, optimal_alpha
 from asterism.model.state import Batch, LocalSettings, Priors, Topics, count_draws
@@ -102,3 +103,59 @@ def test_alpha_of_highest_likelihood_is_that_of_the_documents():
 def test_alpha_of_a_topic_without_tokens_stays_positive():
     alpha = optimal_alpha(sparse.csr_matrix(np.array([[3, 0], [5, 0]])), np.array([0.1, 0.1]))
     assert alpha[1] == warm_start.SMALLEST_ALPHA
+
+
+# --- stages ---------------------------------------------------------------------------------------------------------
+
+
+def staged(monkeypatch, fewest=500):
+    monkeypatch.setattr(warm_start, "FEWEST_TOKENS", fewest)
+    monkeypatch.setattr(warm_start, "FEWEST_TOKENS_A_TOPIC", 1)
+
+
+def test_stages_grow_to_all_documents(monkeypatch):
+    corpus = Batch.of(planted(1000))  # 40 tokens each
+    assert warm_start.stages(corpus, N_TOPICS) == [1000]
+    staged(monkeypatch)
+    assert warm_start.stages(corpus, N_TOPICS) == [40, 200, 1000]
+    assert warm_start.stages(corpus, 7000) == [200, 1000]  # a token a topic at least
+    assert warm_start.stages(corpus, 9000) == [1000]
+    assert warm_start.stages(Batch.of(planted(3)), N_TOPICS) == [3]
+
+
+@pytest.mark.parametrize("sampler", ["sparse", "alias"])
+def test_a_start_in_stages_finds_planted_topics_and_repeats(sampler, monkeypatch):
+    staged(monkeypatch)
+    settings = {"max_sweeps": 1, "draw_sweeps": 1, "warm_sweeps": 40, "sampler": sampler, "random_state": 0}
+    models = [TopicEmbeddingModel(N_TOPICS, 2, n_threads=n, **settings).fit(planted(1000)) for n in (1, 2)]
+    by_topic = models[0].state_.word_topic.toarray().reshape(N_TOPICS, WORDS_A_TOPIC, N_TOPICS).sum(axis=1)
+    assert by_topic.max(axis=1).sum() / by_topic.sum() > 0.95
+    assert by_topic.sum() == pytest.approx(planted(1000).sum(), rel=1e-3)
+    assert (models[0].state_.word_topic != models[1].state_.word_topic).nnz == 0
+
+
+def test_a_stage_goes_on_with_what_the_one_before_learned(monkeypatch):
+    staged(monkeypatch)
+    monkeypatch.setattr(memoized, "STAGE_SWEEPS", 20)
+    begun = []
+    original = memoized.WarmStart
+
+    def recorded(*arguments):
+        begun.append(original(*arguments))
+        return begun[-1]
+
+    monkeypatch.setattr(memoized, "WarmStart", recorded)
+    settings = {"max_sweeps": 1, "draw_sweeps": 1, "warm_sweeps": 30, "validation_fraction": 0, "random_state": 0}
+    TopicEmbeddingModel(N_TOPICS, 2, **settings).fit(planted(1000))
+    assert [len(stage.corpus) for stage in begun[-3:]] == [40, 200, 1000]
+    first, second, last = begun[-3:]
+    assert (first.n_sweeps, second.first_sweep, last.first_sweep) == (20, 20, 20 + second.n_sweeps)
+    assert last.n_sweeps <= 30
+    assert len(last.draws) == planted(1000).sum()
+    assert last.scores[0] > -3.0  # topics are there from its first sweep; at random it is -log 40 = -3.7
+
+
+def test_no_stages_without_lda(monkeypatch):
+    staged(monkeypatch)
+    model = TopicEmbeddingModel(N_TOPICS, 2, init="random", max_sweeps=1, draw_sweeps=1, random_state=0)
+    assert model.fit(planted(1000)).topic_shares_.sum() == pytest.approx(1)

@@ -1,0 +1,60 @@
+"""Tokens drawn given all others: their own last draws left out of the counts of words and of the document."""
+
+import numpy as np
+import pytest
+from scipy import sparse, special
+
+from asterism.model import document, joint, tokens, words
+from asterism.model.state import Priors, Topics
+
+N_TOPICS, TAU, BETA = 5, 0.4, 0.3
+
+
+@pytest.mark.parametrize("tau", [0.1, 1.0, 8.0])
+@pytest.mark.parametrize("x", [-60.0, -4.0, 0.5, 30.0])
+def test_share_left_is_that_of_one_count_less(x, tau):
+    omega = special.wrightomega(x)
+    left = special.wrightomega(x - 1 / tau)
+    assert tokens.share_left(1 / (1 + omega), tau) == pytest.approx(left / omega, rel=1e-6)
+    assert tokens.share_left(np.ones(1), tau) == pytest.approx(np.exp(-1 / tau))  # ω too small to see
+
+
+@pytest.fixture
+def topics():
+    rng = np.random.default_rng(0)
+    counts = rng.integers(0, 4, (6, N_TOPICS)) * rng.integers(0, 2, (6, N_TOPICS))
+    counts[0] = 1, 0, 2, 0, 7
+    counts[1] = 0, 3, 1, 1, 0
+    zeros = np.zeros((2, 2))
+    embedding, mean = rng.normal(size=(N_TOPICS, 2)), 0.3 * rng.normal(size=N_TOPICS)
+    return Topics(
+        embedding, zeros, np.eye(2), mean, sparse.csr_matrix(counts.astype(float)), Priors(0.1, 0.1, TAU, BETA)
+    )
+
+
+@pytest.mark.parametrize("n_top", [2, N_TOPICS])
+def test_redraws_follow_the_mass_without_the_token(topics, n_top):
+    """Of every token, by a uniform grid, against the formula: θ with one count less, (n - 1 + β) for (n + β)."""
+    table = words.draw_table(topics, np.ones(topics.word_topic.nnz, dtype=bool), collapsed=True)
+    of_words, counts, draws = np.array([0, 1]), np.array([2, 1]), np.array([0, 4, 2])
+    drawn = np.bincount(draws, minlength=N_TOPICS).astype(float)
+    solution = joint.solve(topics, np.zeros(2), lambda shares, step: drawn, 12)
+    grid = (np.arange(4000) + 0.5) / 4000
+    found = np.array(
+        [document.redraw_tokens(topics, table, of_words, counts, draws, solution, np.full(3, u), n_top) for u in grid]
+    )
+    top = tokens.heaviest_topics(solution.weights, n_top)
+    scale, total = np.exp(solution.weights), topics.topic_total
+    omega = special.softmax(solution.weights) * 3 / TAU
+    for token, (word, k) in enumerate(zip([0, 0, 1], draws, strict=True)):
+        n = topics.word_topic.toarray()[word]
+        can = (n > 0) | np.isin(np.arange(N_TOPICS), top)
+        mass = np.where(can, scale * (n + BETA) / total, 0)
+        without = scale[k] * special.wrightomega(omega[k] + np.log(omega[k]) - 1 / TAU) / omega[k]
+        # At least the document's own part of the mass stays where the topic is among the heaviest.
+        least = scale[k] * BETA / total[k] if k in top else 0.0
+        mass[k] = max(without * (n[k] - 1 + BETA) / total[k], least)
+        shares = np.bincount(found[:, token], minlength=N_TOPICS) / len(grid)
+        np.testing.assert_allclose(shares, mass / mass.sum(), atol=1e-3)
+        plain = np.where(can, scale * (n + BETA) / total, 0)
+        assert shares[k] < plain[k] / plain.sum() - 0.02
