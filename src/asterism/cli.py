@@ -236,6 +236,42 @@ def fit(
 
 
 @app.command()
+def plan(
+    source: Source,
+    topics: Annotated[int, _option("Number of topics K.", "--topics", "-k")],
+    dims: Annotated[int, _option("Dimension M of the vectors.")] = 50,
+    inference: Annotated[Inference, _option("How topics would be learned.")] = Inference.memoized,
+    candidates: Annotated[
+        int | None, _option("Near topics a document looks at one by one; all by default.", show_default=False)
+    ] = None,
+    threads: Annotated[int | None, _option("Threads; one a core by default.", show_default=False)] = None,
+    text_field: TextField = "text",
+    max_words: Annotated[
+        int | None, _option("Size of the vocabulary; all words by default.", panel=TEXT, show_default=False)
+    ] = None,
+    vocabulary: VocabularyFile = None,
+    as_json: Json = False,
+) -> None:
+    """Tell what fit would need, memory and seconds a sweep, by trying a few documents; learns nothing."""
+    from . import display
+    from .corpus import TextPipeline
+    from .estimator import TopicEmbeddingModel
+
+    corpus = _read(source, text_field, vocabulary)
+    model = TopicEmbeddingModel(
+        topics,
+        dims,
+        inference=inference.value,
+        candidates=candidates,
+        n_threads=threads,
+        text_pipeline=TextPipeline(max_words=max_words),
+        vocabulary=corpus.vocabulary,
+        random_state=0,
+    )
+    display.show_plan(model.plan(corpus.documents), as_json)
+
+
+@app.command()
 def topics(
     model: Model,
     words: Annotated[int, _option("Words a topic.", "--words", "-n", min=1)] = 10,

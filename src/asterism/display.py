@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
+
+from .planning import Plan, duration, gigabytes
 
 if TYPE_CHECKING:
     from .demo import Demonstration
@@ -52,7 +55,7 @@ def show_fit(model: TopicEmbeddingModel, folder: Path, as_json: bool) -> None:
         _print_json({**_description(model), "folder": str(folder)})
         return
     end = "settled after" if model.converged_ else "stopped at the limit of"
-    score = _last_score(model)
+    score = _best_score(model)
     heldout = "" if score is None else f", held-out perplexity {math.exp(-score):,.0f}"
     typer.echo(f"{end} {model.n_sweeps_} sweeps{heldout}")
     typer.echo(f"model saved to {folder}; to see its topics: asterism topics {folder}")
@@ -80,6 +83,22 @@ def show_info(model: TopicEmbeddingModel, as_json: bool) -> None:
     Console().print(table)
 
 
+def show_plan(plan: Plan, as_json: bool) -> None:
+    """What a fit would need."""
+    if as_json:
+        _print_json(asdict(plan) | {"peak": plan.peak, "fits": plan.fits})
+        return
+    size = plan.size
+    typer.echo(f"{size.documents:,} documents, {size.words:,} words, {size.tokens:,} tokens; {size.topics:,} topics")
+    table = Table("phase", "memory", "a sweep")
+    for phase, n_bytes in plan.memory.items():
+        table.add_row(phase, gigabytes(n_bytes), duration(plan.seconds[phase]) if phase in plan.seconds else "")
+    Console().print(table)
+    verdict = "it fits" if plan.fits else "it does not fit"
+    free = "" if plan.available is None else f", {gigabytes(plan.available)} are free: {verdict}"
+    typer.echo(f"needs about {gigabytes(plan.peak)}{free}")
+
+
 def show_demo(demonstration: Demonstration) -> None:
     """Everything the demonstration found."""
     model, folder = demonstration.model, demonstration.folder
@@ -100,7 +119,7 @@ def show_demo(demonstration: Demonstration) -> None:
 
 
 def _description(model: TopicEmbeddingModel) -> dict[str, Any]:
-    score = _last_score(model)
+    score = _best_score(model)
     parameters = {
         k: v for k, v in model.get_params(deep=False).items() if k not in ("vocabulary", "text_pipeline", "verbose")
     }
@@ -118,9 +137,9 @@ def _description(model: TopicEmbeddingModel) -> dict[str, Any]:
     }
 
 
-def _last_score(model: TopicEmbeddingModel) -> float | None:
-    scores = [record["heldout_score"] for record in model.history_ if record["heldout_score"] is not None]
-    return scores[-1] if scores else None
+def _best_score(model: TopicEmbeddingModel) -> float | None:
+    """Of the state that training returned."""
+    return max((score for record in model.history_ if (score := record["heldout_score"]) is not None), default=None)
 
 
 def _topic_record(model: TopicEmbeddingModel, topic: int, n_words: int) -> dict[str, Any]:

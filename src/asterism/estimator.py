@@ -21,6 +21,7 @@ from . import persist
 from .corpus.counts import checked_counts, is_documents, readable_twice
 from .corpus.text import TextPipeline
 from .engines import Engine, select_engine
+from .engines.select import available_cores
 from .errors import InputError
 from .evaluation.completion import Completion, completion_score, split_tokens
 from .inference.base import Learner
@@ -32,6 +33,7 @@ from .model.neighbours import Neighbours, correlation_graph, correlation_vectors
 from .model.start import GivenTopics, given_topics
 from .model.state import Batch, Documents, Floats, LocalSettings, Priors, Topics
 from .parameters import check_evidence, check_parameters, check_whole, given_weights
+from .planning import Plan, Size, available_memory, memory_needed, sweep_seconds
 from .progress import progress_bar
 from .training import SweepRecord, TrainingSettings, train
 
@@ -222,6 +224,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             counts = self._more_counts(X) if goes_on else self._first_counts(X)
             if not goes_on:
                 self._begin(counts)
+            self._check_memory(counts)
             heldout, rows = self._hold_out(counts)
             with progress_bar(self.verbose) as report:
                 engine = self._engine()
@@ -233,6 +236,16 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self._seen = Seen(self.n_sweeps_, learner.n_batches, max(self._seen.documents, len(rows)))
         self._serving = {}
         return self
+
+    def plan(self, X: Any) -> Plan:
+        """What `fit(X)` will need: memory, and seconds a sweep, found by trying a few documents. Learns nothing."""
+        check_parameters(self)
+        fresh: TopicEmbeddingModel = clone(self)
+        counts = fresh._first_counts(X)
+        fresh._begin(counts)
+        engine = fresh._engine()
+        seconds = sweep_seconds(counts, self.n_topics, lambda some: fresh._learner(some, engine, goes_on=False))
+        return replace(fresh._planned(counts), seconds=seconds)
 
     def partial_fit(self, X: Any, y: Any = None) -> TopicEmbeddingModel:
         """Learn from more documents, each seen once; the first call fixes the vocabulary.
@@ -457,6 +470,17 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.n_sweeps_, self.converged_ = 0, False
         self._seen = NOTHING_SEEN
         self._serving = {}
+
+    def _planned(self, counts: sparse.csr_matrix) -> Plan:
+        size = Size.of(counts, self.n_topics, self.n_dims)
+        n_threads = self.n_threads or available_cores()
+        return Plan(size, memory_needed(size, self.inference == "memoized", n_threads), available_memory())
+
+    def _check_memory(self, counts: sparse.csr_matrix) -> None:
+        planned = self._planned(counts)
+        logger.info("%s", planned)
+        if not planned.fits:
+            raise InputError(f"{planned}: fewer topics, or fewer documents and words, need less")
 
     def _hold_out(self, counts: sparse.csr_matrix) -> tuple[Completion | None, NDArray[np.int64]]:
         """Documents to watch convergence on, and the rows that are left to learn from."""

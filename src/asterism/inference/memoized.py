@@ -72,7 +72,7 @@ class MemoizedLearner:
         n_topics, most = self.topics.n_topics, self.settings.warm_sweeps
         trials = n_trials(self.corpus, n_topics) if self.given is None and most else 1
         sizes = stages(self.corpus, n_topics) if most else [len(self.corpus)]
-        starts = (self._start(sizes[0], trial) for trial in range(trials))
+        starts = (self.start(sizes[0], trial) for trial in range(trials))
         best = yield from best_start(starts, most if len(sizes) == 1 else min(most, STAGE_SWEEPS))
         for size in sizes[1:]:
             best = self._next_stage(best, size)
@@ -88,7 +88,8 @@ class MemoizedLearner:
             self.embedding[first:last] = self.engine.infer(prepared, batch).embedding
             yield len(batch)
 
-    def _start(self, size: int, trial: int) -> WarmStart:
+    def start(self, size: int, trial: int = 0) -> WarmStart:
+        """LDA of the first so many documents, before its first sweep."""
         return self._swept_from(self._first_draws(0, size, self.given, trial), size)
 
     def _next_stage(self, before: WarmStart, size: int) -> WarmStart:
