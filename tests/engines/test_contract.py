@@ -366,6 +366,23 @@ def test_walks_equal_the_references(name, n_topics):
     assert np.mean(results[0] != results[1]) <= (0.02 if name == "cpu-float32" else 0)
 
 
+@pytest.mark.parametrize("n_groups", [1, 60])
+@pytest.mark.parametrize("name", ENGINES)
+def test_topics_of_groups_are_counted(name, n_groups):
+    """Of groups in any order of the tokens, some of them empty, against a table of all pairs."""
+    _, _, settings = make_memoized(40, 7, 1)
+    rng = np.random.default_rng(0)
+    topics, order = rng.integers(0, 7, 500).astype(np.uint16), rng.permutation(500).astype(np.int32)
+    inner = np.sort(rng.integers(0, 500, n_groups - 1)) // 20 * 20
+    starts = np.concatenate([[0], inner, [500]]).astype(np.int64)
+    counted = ENGINES[name](settings).count(starts, order, topics, 7)
+    expected = np.zeros((n_groups, 7), dtype=np.int64)
+    np.add.at(expected, (np.repeat(np.arange(n_groups), np.diff(starts)), topics[order]), 1)
+    np.testing.assert_array_equal(counted.toarray(), expected)
+    assert counted.nnz == np.count_nonzero(expected)
+    assert counted.has_sorted_indices
+
+
 @pytest.mark.parametrize("soft", [False, True])
 def test_relaxing_some_documents_at_a_time_changes_nothing(soft, monkeypatch):
     counts, topics, settings = make_memoized(200)

@@ -240,6 +240,44 @@ def walk_groups(
                     walks[tokens[i], j + 1] = piece if piece_place - piece < threshold[piece] else other[piece]
 
 
+@kernel
+def count_topics(
+    first: int, last: int, starts: Array, order: Array, topics: Array, n_topics: int, indptr: Array, found: Array
+) -> None:
+    """How many topics each of the groups first:last has, into indptr; then, with room in `found` [2, entry], which and
+    how often."""
+    counts, present = np.zeros(n_topics, np.int32), np.empty(n_topics, np.int32)
+    for group in range(first, last):
+        n = 0
+        for i in range(starts[group], starts[group + 1]):
+            k = topics[order[i]]
+            if counts[k] == 0:
+                present[n] = k
+                n += 1
+            counts[k] += 1
+        if found.size:
+            put_in_order(present, n, counts)
+            for i in range(n):
+                found[0, indptr[group] + i], found[1, indptr[group] + i] = present[i], counts[present[i]]
+        else:
+            indptr[group + 1] = n
+        for i in range(n):
+            counts[present[i]] = 0
+
+
+@part
+def put_in_order(present: Array, n: int, counts: Array) -> None:
+    """Sort the n topics that have counts; where they are many, by looking at all topics."""
+    if 8 * n < counts.size:
+        present[:n].sort()
+        return
+    n = 0
+    for k in range(counts.size):
+        if counts[k]:
+            present[n] = k
+            n += 1
+
+
 @part
 def decide(here: Array, prior: Array, inverse_total: Array, counts: Array, stream: Any) -> None:
     """Each token's topic after the proposals for it have been accepted or refused."""

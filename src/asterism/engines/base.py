@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from scipy import sparse
+
 from ..model.lda import WordWeights
 from ..model.memoized import Relaxed
 from ..model.state import Batch, Documents, Floats, Ints, Statistics, Topics
@@ -28,6 +30,9 @@ class Engine(Protocol):
     def walk(self, side: Side, walks: Ints, inverse_total: Floats) -> Ints:
         """Visit every group of tokens of one side: walks.visit, in place. Returns how many tokens each topic has after
         it [k]."""
+
+    def count(self, starts: Ints, order: Ints, topics: Ints, n_topics: int) -> sparse.csr_matrix:
+        """How often groups of tokens have each topic [g, k]; tokens of group g are order[starts[g] : starts[g + 1]]."""
 
     def relax(
         self, prepared: Any, batch: Batch, draws: Ints | None, embedding: Floats, n_steps: int, seed: int, sweep: int

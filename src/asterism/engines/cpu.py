@@ -148,10 +148,7 @@ class CpuEngine:
         return logs
 
     def walk(self, side: Side, walks: Ints, inverse_total: Floats) -> Ints:
-        # Groups differ in size by orders of magnitude, but pieces of work should not.
-        places = np.linspace(0, side.starts[-1], WALKS_A_THREAD * self.n_threads + 1)
-        firsts = np.unique(np.searchsorted(side.starts[1:], places[1:-1], side="right"))
-        bounds = np.concatenate([[0], firsts, [len(side.starts) - 1]])
+        bounds = self._pieces(side.starts)
         totals = np.zeros((len(bounds) - 1, len(side.prior)), dtype=np.int64)
         prior = side.prior.astype(self.dtype), float(side.prior.sum()), *side.choice
         of_side = side.starts, side.order, *prior, side.streams
@@ -162,6 +159,27 @@ class CpuEngine:
 
         self._over_blocks(len(totals), 1, piece)
         return np.asarray(totals.sum(axis=0))
+
+    def count(self, starts: Ints, order: Ints, topics: Ints, n_topics: int) -> sparse.csr_matrix:
+        bounds = self._pieces(starts)
+        indptr: Ints = np.zeros(len(starts), dtype=np.int64)
+        found: Ints = np.empty((2, 0), dtype=np.int32)
+
+        def piece(number: int, _: int) -> None:
+            span = bounds[number], bounds[number + 1]
+            lda_kernels.count_topics(*span, starts, order, topics, n_topics, indptr, found)
+
+        self._over_blocks(len(bounds) - 1, 1, piece)
+        indptr = np.cumsum(indptr)
+        found = np.empty((2, indptr[-1]), dtype=np.int32)
+        self._over_blocks(len(bounds) - 1, 1, piece)
+        return sparse.csr_matrix((found[1].astype(np.int64), found[0], indptr), (len(starts) - 1, n_topics))
+
+    def _pieces(self, starts: Ints) -> Ints:
+        """Bounds of pieces of work: groups differ in size by orders of magnitude, but pieces should not."""
+        places = np.linspace(0, starts[-1], WALKS_A_THREAD * self.n_threads + 1)
+        firsts = np.unique(np.searchsorted(starts[1:], places[1:-1], side="right"))
+        return np.concatenate([[0], firsts, [len(starts) - 1]])
 
     def relax(
         self,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from ..model import memoized, random, svi, words
 from ..model.candidates import Neighbourhood, neighbourhood, take_turns
@@ -68,6 +69,10 @@ class ReferenceEngine:
             tokens = side.order[side.starts[group] : side.starts[group + 1]]
             walks[tokens] = visit(walks[tokens], side.prior, side.choice, inverse_total, stream)
         return np.bincount(walks[:, 0], minlength=len(side.prior))
+
+    def count(self, starts: Ints, order: Ints, topics: Ints, n_topics: int) -> sparse.csr_matrix:
+        group = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        return count_draws(group, topics[order], len(starts) - 1, n_topics)
 
     def relax(
         self,

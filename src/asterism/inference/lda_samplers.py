@@ -53,6 +53,9 @@ class LdaSampler(Protocol):
         """Mean log-probability of a token given all others, one a sweep since they were last asked for; after
         `gather`."""
 
+    def document_topic(self) -> sparse.csr_matrix:
+        """Draws counted [d, k]."""
+
     @property
     def draws(self) -> Ints:
         """The tokens' topics."""
@@ -88,6 +91,9 @@ class ExactDraws:
         if self.dense is not None:
             self.topics = replace(self.topics, word_topic=_counted(self.dense))
 
+    def document_topic(self) -> sparse.csr_matrix:
+        return self.engine.count(self.offsets, np.arange(len(self.draws)), self.draws, self.topics.n_topics)
+
     def _draw(self, first: int, last: int, sweep: int, alpha: Floats) -> float:
         batch, draws = self.corpus[first:last], self.draws[self.offsets[first] : self.offsets[last]]
         old = draws.copy()
@@ -118,11 +124,12 @@ class Walks:
     def __init__(self, corpus: Batch, draws: Ints, topics: Topics, engine: Engine, seed: int) -> None:
         self.corpus, self.topics, self.engine, self.seed = corpus, topics, engine, seed
         self.walks: Ints = np.repeat(draws[:, None], 1 + walks.PROPOSALS, axis=1)
-        self.token_words = np.repeat(corpus.words, corpus.counts)
+        token_words = np.repeat(corpus.words, corpus.counts)
         # Sorting is stable and tokens are in the order of documents, so that a word's follow their order, too.
-        self.by_word = np.argsort(self.token_words, kind="stable").astype(_index_type(len(draws)))
+        self.by_word = np.argsort(token_words, kind="stable").astype(_index_type(len(draws)))
         self.by_document = np.arange(len(draws), dtype=self.by_word.dtype)
-        self.word_starts = np.concatenate([[0], np.cumsum(np.bincount(self.token_words, minlength=corpus.n_words))])
+        self.word_starts = np.concatenate([[0], np.cumsum(np.bincount(token_words, minlength=corpus.n_words))])
+        self.starts = corpus.token_offsets[corpus.indptr]
         self.topic_count: Ints = np.bincount(draws, minlength=topics.n_topics)
         self._alpha: Floats = np.empty(0)
         self._alpha_table = AliasTable.even(0)
@@ -133,10 +140,10 @@ class Walks:
         return np.ascontiguousarray(self.walks[:, 0])
 
     def sweep(self, sweep: int, alpha: Floats) -> Iterator[int]:
-        n_topics, starts = self.topics.n_topics, self.corpus.token_offsets[self.corpus.indptr]
+        n_topics = self.topics.n_topics
         if alpha is not self._alpha:  # it changes once in many sweeps
             self._alpha, self._alpha_table = alpha, AliasTable.of(alpha)
-        of_documents = starts, self.by_document, alpha, self._alpha_table
+        of_documents = self.starts, self.by_document, alpha, self._alpha_table
         self._visit(walks.Side(*of_documents, self._streams(sweep, BY_DOCUMENT, self.corpus.documents)))
         yield len(self.corpus) // 2
         beta = np.full(n_topics, self.topics.priors.beta), AliasTable.even(n_topics)
@@ -146,7 +153,7 @@ class Walks:
         self._unscored += 1
 
     def gather(self) -> None:
-        counts = count_draws(self.token_words, self.draws, self.topics.n_words, self.topics.n_topics)
+        counts = self.engine.count(self.word_starts, self.by_word, self.draws, self.topics.n_topics)
         self.topics = replace(self.topics, word_topic=_counted(counts))
 
     def scores(self, alpha: Floats) -> list[float]:
@@ -158,6 +165,9 @@ class Walks:
         )
         n_sweeps, self._unscored = self._unscored, 0
         return [float(logs.sum() / max(1, n_tokens))] * n_sweeps
+
+    def document_topic(self) -> sparse.csr_matrix:
+        return self.engine.count(self.starts, self.by_document, self.draws, self.topics.n_topics)
 
     def _visit(self, side: walks.Side) -> None:
         total = self.topic_count + self.topics.priors.beta * self.topics.n_words

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse, special
 
 from ..model import words
-from ..model.state import Batch, Floats, Ints, Topics, count_draws
+from ..model.state import Batch, Floats, Ints, Topics
 from .lda_samplers import LdaSampler
 
 # LDA's α to begin with: so much a topic, but no more than this for all of them.
@@ -97,8 +97,7 @@ class WarmStart:
 
     def document_topic(self) -> sparse.csr_matrix:
         """Draws counted [d, k]."""
-        document = np.repeat(np.arange(len(self.corpus)), self.corpus.lengths)
-        return count_draws(document, self.draws, len(self.corpus), self.topics.n_topics)
+        return self.sampler.document_topic()
 
     def _look(self) -> None:
         self.sampler.gather()
