@@ -59,7 +59,7 @@ def _tomotopy(model: Any, counts: Counts, n_threads: int, n_chains: int = INFERE
 
 
 def add_documents(model: Any, counts: Counts) -> None:
-    for words in _bags(counts):
+    for words in bags(counts):
         model.add_doc(words)
 
 
@@ -70,8 +70,8 @@ def of_tomotopy(model: Any, n_words: int, n_threads: int, n_chains: int = INFERE
         order = np.random.default_rng(number).permutation(documents.shape[0])
         result = np.empty((len(order), model.k))
         for rows in np.array_split(order, -(-len(order) // TOGETHER)):
-            bags = [model.make_doc(words) for words in _bags(documents[rows])]
-            result[rows] = model.infer(bags, iterations=INFERENCE_SWEEPS, workers=n_threads, together=True)[0]
+            made = [model.make_doc(words) for words in bags(documents[rows])]
+            result[rows] = model.infer(made, iterations=INFERENCE_SWEEPS, workers=n_threads, together=True)[0]
         return result
 
     def proportions(documents: Counts) -> Floats:
@@ -87,9 +87,9 @@ def topica_ctm(counts: Counts, n_topics: int, seed: int, n_threads: int) -> Riva
 
     model = topica.CTM(n_topics, seed=seed)
     # The covariances of documents are of no use here and would take D K² numbers.
-    model.fit(list(_bags(counts)), keep_eta_cov=False, num_threads=n_threads)
+    model.fit(list(bags(counts)), keep_eta_cov=False, num_threads=n_threads)
     topic_word = _in_our_columns(np.asarray(model.topic_word), model.vocabulary, counts.shape[1])
-    return Rival(lambda documents: np.asarray(model.transform(list(_bags(documents)))), topic_word)
+    return Rival(lambda documents: np.asarray(model.transform(list(bags(documents)))), topic_word)
 
 
 def sklearn_lda(counts: Counts, n_topics: int, seed: int, n_threads: int) -> Rival:
@@ -115,7 +115,7 @@ RIVALS: dict[str, Callable[[Counts, int, int, int], Rival]] = {
 }
 
 
-def _bags(counts: Counts) -> Iterator[list[str]]:
+def bags(counts: Counts) -> Iterator[list[str]]:
     """Each document as a list of its tokens' column numbers, written out."""
     names = np.arange(counts.shape[1]).astype(str)
     for d in range(counts.shape[0]):

@@ -1,0 +1,285 @@
+"""How cost grows with the number of topics, on arXiv: sweeps, memory, transform; peers beside it; the machine's limits.
+
+python benchmarks/scaling.py                     hours; writes results/scaling.json and results/scaling.png
+python benchmarks/scaling.py --parts topics      one part; what other parts have found stays in the file
+
+topics    a sweep's parts at 100 to 100,000 topics, exact and with candidates, each in a process of its own
+peers     one pass beside topica's and tomotopy's correlated models, and transform beside tomotopy's infer
+machine   the document step beside a float32 matrix product, LDA's walks beside random access to memory
+train     100,000 topics of all abstracts: peak memory and held-out score by sweep
+
+One thread unless said otherwise, times of computation, medians of repeats taken in turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from threadpoolctl import threadpool_limits
+
+from _harness import DATA, RESULTS, median, run_python, write
+from _rivals import add_documents, bags
+from asterism import TopicEmbeddingModel, sample_corpus
+from asterism.corpus.uci import read_counts
+from asterism.inference.memoized import MemoizedLearner
+
+TOPICS = 100, 1000, 10_000, 100_000
+CANDIDATES = 512
+# LDA sweeps before anything is timed: words should have few topics, as in training.
+WARM_SWEEPS, REPEATS, N_NEW = 20, 3, 500
+# Documents that sweeps are timed on: enough for a second of work.
+N_TIMED = {100: 4000, 1000: 4000, 10_000: 1000, 100_000: 200}
+
+
+def abstracts() -> sparse.csr_matrix:
+    return sparse.csr_matrix(read_counts(DATA / "arxiv" / "docword.arxiv.txt.gz"))
+
+
+def cpu_seconds(work: Callable[[], Any]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def peak_memory() -> int:
+    """Bytes that the process has had at most."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+# --- topics ---------------------------------------------------------------------------------------------------------
+
+
+def measure_topics(n_topics: int) -> dict[str, Any]:
+    """Seconds of 1,000 documents in each kind of sweep, documents a second of transform, and memory."""
+    counts = abstracts()
+    new, counts = counts[:N_NEW], counts[N_NEW:]
+    model = TopicEmbeddingModel(n_topics, n_threads=1, warm_sweeps=WARM_SWEEPS, random_state=0)
+    learner = begun(model, counts)
+    found: dict[str, Any] = {"n_topics": n_topics}
+    start = learner.start(len(learner.corpus))
+    sum(start.sweeps(1))  # compile
+    found["lda"] = cpu_seconds(partial(sum, start.sweeps(1 + REPEATS))) / REPEATS * 1000 / len(learner.corpus)
+    del start
+    for _ in learner.warm_up():
+        pass
+    model.state_ = learner.topics
+    n = N_TIMED[n_topics]
+    for name, candidates in (("exact", None), ("candidates", CANDIDATES)):
+        if candidates is None or n_topics > candidates:
+            found[name] = sweeps_of(model.set_params(candidates=candidates), learner, n)
+            model._serving = {}
+            model.transform(new[:10])
+            found[name]["transform_per_second"] = N_NEW / median(
+                [cpu_seconds(lambda: model.transform(new)) for _ in range(REPEATS)]
+            )
+    return found | {"peak_memory": peak_memory(), "pairs": int(learner.topics.word_topic.nnz)}
+
+
+def sweeps_of(model: TopicEmbeddingModel, learner: MemoizedLearner, n: int) -> dict[str, Any]:
+    """Seconds of 1,000 documents with draws and with expectations, from embeddings that are there."""
+    engine, batch = model._engine(), learner.corpus[:n]
+    prepared = engine.prepare(learner.topics)
+    draws = learner.draws[: batch.token_offsets[-1]].copy()
+    embedding = np.zeros((n, model.n_dims), dtype=np.float32)
+    engine.relax(prepared, batch, draws, embedding, 6, 0, 0)
+    times: dict[str, list[float]] = {"draws": [], "expectations": []}
+    for sweep in range(REPEATS):
+        of_draws = lambda s=sweep: engine.relax(prepared, batch, draws, embedding, 1, 0, s)  # noqa: E731
+        softly = lambda s=sweep: engine.relax(prepared, batch, None, embedding.copy(), 6, 0, s)  # noqa: E731
+        times["draws"].append(cpu_seconds(of_draws) * 1000 / n)
+        times["expectations"].append(cpu_seconds(softly) * 1000 / n)
+    return {kind: median(taken) for kind, taken in times.items()}
+
+
+def begun(model: TopicEmbeddingModel, counts: Any) -> MemoizedLearner:
+    """A model's learner before its first sweep."""
+    model._first_counts(counts)
+    model._begin(counts)
+    learner = model._learner(counts, model._engine(), False)
+    assert isinstance(learner, MemoizedLearner)
+    return learner
+
+
+def topics() -> dict[str, Any]:
+    """All numbers of topics, and how cost grows: the exponent e of K^e from 1,000 to 100,000 topics."""
+    program = "import json, sys, scaling; print(json.dumps(scaling.measure_topics(int(sys.argv[1]))))"
+    path = os.pathsep.join([str(RESULTS.parent), os.environ.get("PYTHONPATH", "")])
+    rows = []
+    for n_topics in TOPICS:
+        rows.append(json.loads(run_python(program, str(n_topics), PYTHONPATH=path).splitlines()[-1]))
+        print(json.dumps(rows[-1]), flush=True)
+    growth = {}
+    by_topics = {row["n_topics"]: row for row in rows}
+    low, high = by_topics[1000], by_topics[100_000]
+    for name in ("exact", "candidates"):
+        for kind in ("draws", "expectations"):
+            growth[f"{name} {kind}"] = float(np.log(high[name][kind] / low[name][kind]) / np.log(100))
+    for kind, exponent in growth.items():
+        print(f"cost of {kind} grows like K^{exponent:.2f} from 1,000 to 100,000 topics")
+    return {"rows": rows, "growth": growth}
+
+
+# --- peers ----------------------------------------------------------------------------------------------------------
+
+
+def peers() -> dict[str, Any]:
+    """Seconds of one pass over documents of 100 tokens beside correlated models'; transform beside LDA's."""
+    found: dict[str, Any] = {"one_pass": [], "transform": []}
+    for n_topics, n_documents, n_samples in ((100, 1000, 3), (800, 200, 1)):
+        counts = sample_corpus(n_documents, n_topics, 5000, 20, mean_length=100, seed=0).counts
+        row = {"n_topics": n_topics, "documents": n_documents, **passes(counts, n_topics, n_samples)}
+        print(json.dumps(row), flush=True)
+        found["one_pass"].append(row)
+    counts = abstracts()[: 20_000 + N_NEW]
+    for n_topics in (100, 1000):
+        row = transforms(counts[:20_000], counts[20_000:], n_topics)
+        print(json.dumps(row), flush=True)
+        found["transform"].append(row)
+    return found
+
+
+def passes(counts: Any, n_topics: int, repeats: int) -> dict[str, Any]:
+    import tomotopy
+    import topica
+
+    documents = list(bags(counts))
+
+    def topica_pass() -> float:
+        """The difference of two runs, so that its start does not count."""
+        taken = []
+        for iters in (1, 3):
+            model = topica.CTM(n_topics, seed=0)
+            settings = {"iters": iters, "convergence_tol": 0, "keep_eta_cov": False, "num_threads": 1}
+            taken.append(cpu_seconds(lambda m=model, s=settings: m.fit(documents, **s)))
+        return (taken[1] - taken[0]) / 2
+
+    model = TopicEmbeddingModel(n_topics, n_threads=1, warm_sweeps=WARM_SWEEPS, random_state=0)
+    learner = begun(model, counts)
+    for _ in learner.warm_up():
+        pass
+    ours = [sweeps_of(model, learner, counts.shape[0]) for _ in range(repeats)]
+    found = {kind: median([o[kind] for o in ours]) * counts.shape[0] / 1000 for kind in ("draws", "expectations")}
+    found["topica CTM"] = median([topica_pass() for _ in range(repeats)])
+    if n_topics <= 100:  # a pass of tomotopy's takes minutes beyond
+        rival = tomotopy.CTModel(k=n_topics, seed=0)
+        add_documents(rival, counts)
+        rival.train(1, workers=1)
+        found["tomotopy CTModel"] = median([cpu_seconds(lambda: rival.train(1, workers=1)) for _ in range(repeats)])
+    # The slower of our kinds of sweep is compared.
+    ratios = {name: value / found["expectations"] for name, value in found.items() if " " in name}
+    return {"seconds": found, "ratio": ratios}
+
+
+def transforms(train: Any, new: Any, n_topics: int) -> dict[str, Any]:
+    import tomotopy
+
+    model = TopicEmbeddingModel(n_topics, n_threads=1, warm_sweeps=50, max_sweeps=3, draw_sweeps=2, random_state=0)
+    model.fit(train).transform(new[:10])
+    rival = tomotopy.LDAModel(k=n_topics, seed=0)
+    add_documents(rival, train)
+    rival.train(50, workers=1)
+    documents = [rival.make_doc(words) for words in bags(new)]
+    ours = [cpu_seconds(lambda: model.transform(new)) for _ in range(REPEATS)]
+    theirs = [cpu_seconds(lambda: rival.infer(documents, workers=1)) for _ in range(REPEATS)]
+    speeds = {"asterism": new.shape[0] / median(ours), "tomotopy": new.shape[0] / median(theirs)}
+    return {"n_topics": n_topics, "documents_per_second": speeds, "ratio": speeds["asterism"] / speeds["tomotopy"]}
+
+
+# --- machine --------------------------------------------------------------------------------------------------------
+
+
+def machine() -> dict[str, Any]:
+    """Shares of what the machine can do."""
+    a, b = (np.random.default_rng(0).random(shape, dtype=np.float32) for shape in ((2000, 2000), (2000, 2000)))
+    product = median([cpu_seconds(lambda: a @ b) for _ in range(7)])
+    peak = 2 * 2000**3 / product
+    found: dict[str, Any] = {"gemm_gflops": peak / 1e9}
+    counts = abstracts()[:20_000]
+    n_topics, n_dims = 10_000, 50
+    model = TopicEmbeddingModel(n_topics, n_dims, n_threads=1, warm_sweeps=WARM_SWEEPS, random_state=0)
+    learner = begun(model, counts)
+    for _ in learner.warm_up():
+        pass
+    seconds = sweeps_of(model, learner, 1000)["draws"] / 1000
+    # μ = m + U γ and U'(n - τ ω), before and after the step; the curvature U' diag(h) U; Σ ξ (γ, 1)' of the moments.
+    products = 2 * n_topics * n_dims * (2 + 1) + n_topics * n_dims * (n_dims + 1) + 2 * n_topics * (n_dims + 1)
+    found["document_step"] = {"n_topics": n_topics, "seconds": seconds, "gemm_share": products / seconds / peak}
+    start = learner.start(len(learner.corpus))
+    sum(start.sweeps(2))
+    n_tokens = len(start.draws)
+    per_token = cpu_seconds(lambda: sum(start.sweeps(4))) / 2 / n_tokens
+    memory, places = np.zeros(2**26, dtype=np.uint16), np.random.default_rng(0).integers(0, 2**26, 2**23)
+    memory[:] = 1
+    access = median([cpu_seconds(lambda: memory[places].sum()) for _ in range(5)]) / len(places)
+    # Six bytes a token, topic and proposals, are read and written in the order of words; that of documents is memory's.
+    found["walks"] = {"seconds_a_token": per_token, "random_access": access, "share": 2 * access / per_token}
+    print(json.dumps(found), flush=True)
+    return found
+
+
+# --- train ----------------------------------------------------------------------------------------------------------
+
+
+def train() -> dict[str, Any]:
+    settings = {"warm_sweeps": 60, "draw_sweeps": 4, "max_sweeps": 5, "candidates": CANDIDATES, "tol": 0}
+    began = time.perf_counter()
+    model = TopicEmbeddingModel(100_000, random_state=0, **settings).fit(abstracts())
+    found = {
+        "settings": settings,
+        "seconds": time.perf_counter() - began,
+        "peak_memory": peak_memory(),
+        "history": model.history_,
+        "dead_topics": int((model.state_.topic_count < 1).sum()),
+    }
+    print(json.dumps(found), flush=True)
+    return found
+
+
+def plot(rows: list[dict[str, Any]]) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    for name in ("exact", "candidates"):
+        some = [row for row in rows if name in row]
+        n_topics = [row["n_topics"] for row in some]
+        for kind, style in (("draws", "-"), ("expectations", "--")):
+            left.loglog(n_topics, [row[name][kind] for row in some], "o" + style, label=f"{kind}, {name}")
+        right.loglog(n_topics, [row[name]["transform_per_second"] for row in some], "o-", label=name)
+    left.loglog([row["n_topics"] for row in rows], [row["lda"] for row in rows], "o:", label="LDA's walks")
+    left.set(xlabel="topics", ylabel="seconds of 1,000 documents and sweep, one thread")
+    right.set(xlabel="topics", ylabel="documents a second, transform, one thread")
+    left.legend()
+    right.legend()
+    figure.savefig(RESULTS / "scaling.png", dpi=100)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parts = {"topics": topics, "peers": peers, "machine": machine, "train": train}
+    parser.add_argument("--parts", nargs="+", choices=parts, default=list(parts))
+    given = parser.parse_args()
+    threadpool_limits(1)
+    path = RESULTS / "scaling.json"
+    figures = json.loads(path.read_text()) if path.exists() else {}
+    figures.pop("environment", None)
+    for name in given.parts:
+        figures[name] = parts[name]()
+        write("scaling", figures)
+    if "topics" in figures:
+        plot(figures["topics"]["rows"])
+
+
+if __name__ == "__main__":
+    main()
