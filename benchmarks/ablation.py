@@ -64,6 +64,13 @@ def without_mean(topics: Any, total: Any, *rest: Any) -> Any:
     return replace(grown, mean=0 * grown.mean), expansion
 
 
+def counting_themselves(
+    engine: Any, prepared: Any, batch: Any, streams: Any, weights: Any, shrinkage: Any, draws: Any
+) -> None:
+    """Draws with the token's own last draw in the counts."""
+    engine._draw(prepared, batch, streams, weights, draws)
+
+
 def _alone(outer: Any) -> Any:
     """The moments with embeddings and the appended 1 uncorrelated."""
     alone = outer.copy()
@@ -81,11 +88,13 @@ VARIANTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("50 sweeps of LDA before", {"warm_sweeps": 50}, {}),
     ("no soft sweeps", {"draw_sweeps": 30, "max_sweeps": 30}, {}),
     ("one sweep of draws", {"draw_sweeps": 1}, {}),
+    ("draws that count themselves", {}, {"asterism.engines.cpu.CpuEngine._redraw": counting_themselves}),
     ("soft sweeps over drawn pairs only", {}, {"asterism.inference.memoized.MOST_PAIRS": 0}),
     ("embeddings start at random", {}, {"asterism.inference.memoized.embed_topics": small_random_start}),
     ("no coupling in the topic update", {}, {COUPLE: without_coupling}),
     ("no parameter expansion", {}, {UPDATE: without_expansion}),
     ("no topic mean", {}, {UPDATE: without_mean}),
+    ("tau 1 and beta 0.01 whatever they predict", {"tau": 1.0, "beta": 0.01}, {}),
     ("tau learned", {"learn_tau": True}, {}),
     ("alpha learned", {"learn_alpha": True}, {}),
     ("beta learned", {"learn_beta": True}, {}),
