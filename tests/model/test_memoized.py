@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import sparse
+from scipy import sparse, special
 
 from asterism.model import joint, memoized, words
 
@@ -121,7 +121,9 @@ def test_expected_counts_hold_every_token(world):
     table, batch = world.table, world.batch
     out = np.zeros(len(table.topics), dtype=np.int64)
     entries = slice(batch.indptr[0], batch.indptr[1])
-    memoized.expected_word_topic(table, batch.words[entries], batch.counts[entries], world.weights[0], out)
+    shrinkage = 1 / (1 + special.softmax(world.weights[0]) * batch.counts[entries].sum())
+    solution = joint.Solution(np.zeros(3), world.weights[0], np.eye(3), shrinkage)
+    memoized.expected_word_topic(table, batch.words[entries], batch.counts[entries], solution, 1.0, out)
     assert out.sum() / memoized.COUNT_UNIT == pytest.approx(batch.counts[entries].sum(), rel=1e-3)
     per_word = np.add.reduceat(np.append(out, 0), table.indptr[:-1]) * (np.diff(table.indptr) > 0)
     expected = np.zeros(40)

@@ -1,4 +1,4 @@
-"""Tokens drawn given all others: their own last draws left out of the counts of words and of the document."""
+"""Tokens given all others: their own draws, or what is expected of them, left out of the counts."""
 
 import numpy as np
 import pytest
@@ -15,8 +15,23 @@ N_TOPICS, TAU, BETA = 5, 0.4, 0.3
 def test_share_left_is_that_of_one_count_less(x, tau):
     omega = special.wrightomega(x)
     left = special.wrightomega(x - 1 / tau)
-    assert tokens.share_left(1 / (1 + omega), tau) == pytest.approx(left / omega, rel=1e-6)
-    assert tokens.share_left(np.ones(1), tau) == pytest.approx(np.exp(-1 / tau))  # ω too small to see
+    assert tokens.share_left(omega, 1 / tau) == pytest.approx(left / omega, rel=1e-6)
+    assert tokens.share_left(np.zeros(1), 1 / tau) == pytest.approx(np.exp(-1 / tau))  # ω too small to see
+
+
+def test_what_a_token_leaves_is_what_it_has():
+    """Responsibilities r solve r ∝ mass(θ with r counts less), to what the rounds leave."""
+    rng = np.random.default_rng(3)
+    omega, weights, tau = rng.gamma(0.3, 2, 40), rng.dirichlet(np.full(40, 0.2)), 0.2
+    mass = omega * weights
+    kept = tokens.leave_itself(mass, np.zeros(40), omega, tau)
+    r = kept / kept.sum()
+    expected = mass * tokens.share_left(omega, r / tau)
+    np.testing.assert_allclose(r, expected / expected.sum(), atol=0.03)
+    plain = mass / mass.sum()
+    assert r[np.argmax(plain)] < plain.max() - 0.01
+    is_light = plain < tokens.LEAST_SHARE * tau
+    np.testing.assert_array_equal(kept[is_light], mass[is_light])
 
 
 @pytest.fixture

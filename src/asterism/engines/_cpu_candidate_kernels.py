@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..model.candidates import FIRST_STEPS, REMNANT
-from ..model.memoized import COUNT_UNIT
 from ..model.random import DRAWS
 from ._cpu_joint_kernels import (
     DOCUMENTS_A_BLOCK,
@@ -27,6 +26,7 @@ from ._cpu_joint_kernels import (
     put_down,
     redraw_tokens,
     small_omega,
+    spread_document,
     take_up,
 )
 from ._cpu_kernels import (
@@ -34,10 +34,8 @@ from ._cpu_kernels import (
     Corpus,
     Space,
     Table,
-    accumulate_own,
     largest,
     substream,
-    weigh_candidates,
 )
 from ._jit import exp_of, kernel, part, passage
 
@@ -385,22 +383,11 @@ def relax_among_candidates(
             for token in range(own.size):
                 own[token] = choice.chosen[own[token]]
         elif expected.size:
-            spread_own(document, own_table, xi[0], pairs.origin, candidates, expected)
+            omega, origin = of_topics[4][:n], pairs.origin
+            shares = xi[0], shrinkage[0], origin, candidates, work, omega
+            spread_document(0, document, own_table, space.tau, *shares, expected)
     if covs.size:
         np.dot(inverses.T, inverses, covs[first // DOCUMENTS_A_BLOCK])
-
-
-@part
-def spread_own(document: Any, table: Any, xi: Array, origin: Array, candidates: Any, expected: Array) -> None:
-    """memoized.expected_word_topic of a document with its own table."""
-    weigh_candidates(xi, table, candidates)
-    candidates.rest_of_top[:] = 0
-    for entry in range(document.indptr[1]):
-        total = accumulate_own(entry, table, candidates)
-        if total > 0:
-            share = document.counts[entry] * COUNT_UNIT / total
-            for i in range(table.indptr[entry], table.indptr[entry + 1]):
-                expected[origin[i]] += np.int64(share * candidates.scale[table.topics[i]] * table.weights[i] + 0.5)
 
 
 @kernel

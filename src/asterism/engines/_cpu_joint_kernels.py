@@ -15,9 +15,11 @@ from ._cpu_kernels import (
     draw_tokens,
     expect_counts,
     largest,
+    leave_itself,
     mark_heaviest,
     new_candidates,
     pick,
+    share_left,
     substream,
     uniform,
     weigh_candidates,
@@ -487,7 +489,8 @@ def find_weights(
                 mark_heaviest(omega, candidates.heap, slots.is_top[slot])
             for k in range(counts.size):
                 scratch.h[k] = counts[k]
-            expect_counts(d, corpus, table, omega, slots.is_top[slot], candidates.rest_of_top, counts)
+            tau = space.tau if step > 0 else type(space.tau)(0)
+            expect_counts(d, corpus, table, omega, slots.is_top[slot], candidates.rest_of_top, tau, scratch, counts)
             slots.moved[slot] = distance(scratch.h, counts)
     if not is_last:
         for k in range(mean.size):
@@ -563,7 +566,8 @@ def redraw_tokens(
             k, end, gap = draws[token], 0.0, 0.0
             i = place_of(k, word, table)
             if i >= 0:
-                left = share_left(shrinkage[k], tau) * (1 - table.rest[k] / (beta * table.weights[i]))
+                itself = table.rest[k] / (beta * table.weights[i])
+                left = share_left(1 / shrinkage[k] - 1, 1 / tau) * (1 - itself)
                 mass = left * candidates.scale[k] * table.weights[i] - candidates.rest_of_top[k]
                 begin = candidates.cumulative[i - start - 1] if i > start else 0.0
                 end = begin + max(0.0, mass)
@@ -585,25 +589,60 @@ def place_of(topic: int, word: int, table: Any) -> int:
     return low if low < table.indptr[word + 1] and table.topics[low] == topic else -1
 
 
-@part
-def share_left(shrinkage: float, tau: float) -> float:
-    """tokens.share_left of one topic."""
-    omega = 1 / shrinkage - 1
-    return float(np.exp(omega - large_omega(omega + np.log(max(omega, 1e-300)) - 1 / tau) - 1 / tau))
-
-
 @kernel
-def spread_tokens(first: int, last: int, corpus: Any, table: Any, xis: Array, n_top: int, expected: Array) -> None:
-    """memoized.expected_word_topic for documents first:last: adds each token's responsibilities over its word's own
-    topics, in whole units, where the table lists the pair."""
-    candidates = new_candidates(xis.shape[1], n_top, xis)
+def spread_tokens(
+    first: int,
+    last: int,
+    corpus: Any,
+    table: Any,
+    space: Any,
+    xis: Array,
+    shrinkages: Array,
+    n_top: int,
+    expected: Array,
+) -> None:
+    """memoized.expected_word_topic for documents first:last."""
+    candidates, scratch = new_candidates(xis.shape[1], n_top, xis), new_scratch(space)
     for d in range(first, last):
-        weigh_candidates(xis[d], table, candidates)
-        for k in range(candidates.rest_of_top.size):
-            candidates.rest_of_top[k] = 0
-        for entry in range(corpus.indptr[d], corpus.indptr[d + 1]):
-            word = corpus.words[entry]
-            share = corpus.counts[entry] * COUNT_UNIT / accumulate_own(word, table, candidates)
-            for i in range(table.indptr[word], table.indptr[word + 1]):
-                mass = candidates.scale[table.topics[i]] * table.weights[i]
-                expected[i] += np.int64(share * mass + 0.5)
+        spread_document(
+            d, corpus, table, space.tau, xis[d], shrinkages[d], None, candidates, scratch, scratch.base, expected
+        )
+
+
+@part
+def spread_document(
+    d: int,
+    corpus: Any,
+    table: Any,
+    tau: float,
+    xi: Array,
+    shrinkage: Array,
+    origin: Any,
+    candidates: Any,
+    scratch: Any,
+    omega: Array,
+    expected: Array,
+) -> None:
+    """Adds each token's responsibilities over its word's own topics, in whole units, where the table lists the pair, or
+    at the pair's place by `origin`."""
+    weigh_candidates(xi, table, candidates)
+    candidates.rest_of_top[:] = 0
+    for k in range(omega.size):
+        omega[k] = 1 / shrinkage[k] - 1
+    for entry in range(corpus.indptr[d], corpus.indptr[d + 1]):
+        word = corpus.words[entry]
+        start, stop = table.indptr[word], table.indptr[word + 1]
+        topics, weights, scale = table.topics[start:stop], table.weights[start:stop], candidates.scale
+        total = accumulate_own(word, table, candidates)
+        if total <= 0:
+            continue
+        n_left, total = leave_itself(topics, weights, scale, omega, candidates.rest_of_top, total, tau, scratch)
+        share = corpus.counts[entry] * COUNT_UNIT / total
+        for i in range(topics.size):
+            place = start + i if origin is None else origin[start + i]
+            expected[place] += np.int64(share * scale[topics[i]] * weights[i] + 0.5)
+        for j in range(n_left):
+            i = scratch.heavy[j]
+            place = start + i if origin is None else origin[start + i]
+            whole = np.int64(share * scale[topics[i]] * weights[i] + 0.5)
+            expected[place] += np.int64(share * scratch.heavy_omega[j] + 0.5) - whole

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..model.document import ADAGRAD_FLOOR
 from ..model.random import DRAWS, GOLDEN, MIX_1, MIX_2, NOISE
+from ..model.tokens import LEAST_SHARE, LEAVINGS
 from ._jit import exp_of, kernel, part, reduction
 
 Array = Any  # arrays of any float width: the kernels are compiled for what they are given
@@ -258,10 +259,65 @@ def draw_tokens(
             counts[k] += 1
 
 
+@part
+def share_left(omega: float, leaving: float) -> float:
+    """tokens.share_left of one topic: y = log(ω'/ω) solves ω (e^y - 1) + y = -leaving, a convex function, on which
+    Newton's method comes down from the right."""
+    y = -leaving / (1 + omega)
+    for _ in range(3):
+        e = np.exp(y)
+        y -= (omega * (e - 1) + y + leaving) / (omega * e + 1)
+    return float(np.exp(y))
+
+
+@part
+def leave_itself(
+    topics: Array, weights: Array, scale: Array, omega: Array, rest: Array, total: float, tau: float, scratch: Any
+) -> Any:
+    """tokens.leave_itself for a word's own topics with mass scale * weights in all, `rest` of it in the top bucket, and
+    the mass of all its candidates: lists the pairs that something leaves and what is left of them in `scratch`, and
+    returns their number and the mass of all candidates then."""
+    places, left, n, all_left = scratch.heavy, scratch.heavy_omega, 0, total
+    for i in range(topics.size):
+        mass = scale[topics[i]] * weights[i]
+        if mass > LEAST_SHARE * tau * total:
+            places[n], left[n] = i, mass
+            n += 1
+    for _ in range(LEAVINGS):
+        now = total
+        for j in range(n):
+            k = topics[places[j]]
+            whole = scale[k] * weights[places[j]]
+            left[j] = max(rest[k], whole * share_left(omega[k], left[j] / all_left / tau))
+            now += left[j] - whole
+        all_left = now
+    return n, all_left
+
+
 @reduction
-def expect_counts(d: int, corpus: Any, table: Any, theta: Array, is_top: Array, rest: Array, counts: Array) -> None:
+def mass_of_all(theta: Array, weights: Array) -> float:
+    """The mass of a word that has every topic."""
+    total = 0.0
+    for k in range(theta.size):
+        total += theta[k] * weights[k]
+    return total
+
+
+@reduction
+def mass_of_own(theta: Array, rest: Array, topics: Array, weights: Array) -> float:
+    """The mass of a word's own bucket."""
+    total = 0.0
+    for i in range(topics.size):
+        total += theta[topics[i]] * weights[i] - rest[topics[i]]
+    return total
+
+
+@part
+def expect_counts(
+    d: int, corpus: Any, table: Any, theta: Array, is_top: Array, rest: Array, tau: float, scratch: Any, counts: Array
+) -> None:
     """document.expected_counts for document d, given its θ (to a factor) and which topics are its heaviest: fills
-    E[n_k]; `rest` is scratch."""
+    E[n_k]; `rest` is scratch. With a τ above 0, θ is ω, and each token leaves itself out."""
     top_total, top_share = 0.0, 0.0
     for k in range(theta.size):
         rest[k] = theta[k] * table.rest[k] if is_top[k] else 0
@@ -269,20 +325,23 @@ def expect_counts(d: int, corpus: Any, table: Any, theta: Array, is_top: Array, 
         counts[k] = 0
     for entry in range(corpus.indptr[d], corpus.indptr[d + 1]):
         start, stop = table.indptr[corpus.words[entry]], table.indptr[corpus.words[entry] + 1]
-        topics, weights, own = table.topics[start:stop], table.weights[start:stop], 0.0
-        if stop - start == theta.size:  # the word has every topic, so nothing is left to the top bucket
-            for k in range(theta.size):
-                own += theta[k] * weights[k]
-            share = theta.dtype.type(corpus.counts[entry] / own)
+        topics, weights = table.topics[start:stop], table.weights[start:stop]
+        has_all = stop - start == theta.size  # nothing is left to the top bucket then
+        n_left, total = 0, mass_of_all(theta, weights) if has_all else mass_of_own(theta, rest, topics, weights)
+        total += 0.0 if has_all else top_total
+        if tau > 0:
+            n_left, total = leave_itself(topics, weights, theta, theta, rest, total, tau, scratch)
+        share = theta.dtype.type(corpus.counts[entry] / total)
+        if has_all:
             for k in range(theta.size):
                 counts[k] += share * theta[k] * weights[k]
-            continue
-        for i in range(topics.size):
-            own += theta[topics[i]] * weights[i] - rest[topics[i]]
-        share = theta.dtype.type(corpus.counts[entry] / (own + top_total))
-        top_share += share
-        for i in range(topics.size):
-            counts[topics[i]] += share * (theta[topics[i]] * weights[i] - rest[topics[i]])
+        else:
+            top_share += share
+            for i in range(topics.size):
+                counts[topics[i]] += share * (theta[topics[i]] * weights[i] - rest[topics[i]])
+        for j in range(n_left):
+            k = topics[scratch.heavy[j]]
+            counts[k] += share * (scratch.heavy_omega[j] - theta[k] * weights[scratch.heavy[j]])
     for k in range(counts.size):
         counts[k] += top_share * rest[k]
 

@@ -224,7 +224,7 @@ class CpuEngine:
         settings = Relaxation(self.settings.topics_per_document, n_steps)
         self._relax(prepared, batch, settings, 0.0, draws, embedding, weights, shrinkage, covs)
         if is_soft:
-            self._spread(prepared, batch, weights, expected)
+            self._spread(prepared, batch, weights, shrinkage, expected)
         else:
             self._redraw(prepared, batch, random.stream(seed, sweep, batch.documents), weights, shrinkage, draws)
         self._add(weights, embedding, shrinkage, covs.sum(axis=0), sums)
@@ -245,7 +245,7 @@ class CpuEngine:
             sums.embedding_outer[:] += augmented.T @ augmented
         sums.cov_sum[:] += cov_sum
 
-    def _spread(self, prepared: CpuTopics, batch: Batch, weights: Floats, expected: Ints) -> None:
+    def _spread(self, prepared: CpuTopics, batch: Batch, weights: Floats, shrinkage: Floats, expected: Ints) -> None:
         """Expected counts in whole units."""
         size = -(-len(batch) // self.n_threads)
 
@@ -255,7 +255,9 @@ class CpuEngine:
                 last,
                 corpus_of(batch),
                 prepared.table,
+                prepared.space,
                 weights,
+                shrinkage,
                 self.settings.topics_per_document,
                 expected[first // size],
             )

@@ -104,7 +104,7 @@ class ReferenceEngine:
             memoized.add_document(solution, sums)
             if draws is not None and drawn is not None:
                 draws[tokens] = drawn
-            memoized.expected_word_topic(table, words_of, counts, solution.weights, expected)
+            memoized.expected_word_topic(table, words_of, counts, solution, topics.priors.tau, expected)
         return memoized.Relaxed(memoized.couple(sums, topics), expected if draws is None else None)
 
     def _relax_among_candidates(
@@ -120,7 +120,7 @@ class ReferenceEngine:
         sweep: int,
     ) -> memoized.Relaxed:
         sums, expected = memoized.new_residual_sums(topics), np.zeros(len(table.topics), dtype=np.int64)
-        speaks, weights = take_turns(len(batch), sweep), np.empty(topics.n_topics)
+        speaks, (weights, shrinkage) = take_turns(len(batch), sweep), np.empty((2, topics.n_topics))
         settings = memoized.Relaxation(self.settings.topics_per_document, n_steps)
         for d, words_of, counts, tokens in _each(batch):
             drawn, solution, narrow = memoized.relax_among_candidates(
@@ -141,9 +141,10 @@ class ReferenceEngine:
                 memoized.add_others(topics, narrow, solution, int(counts.sum()), times, sums)
             if draws is not None and drawn is not None:
                 draws[tokens] = drawn
-            weights[:] = -np.inf
-            weights[narrow.chosen] = solution.weights
-            memoized.expected_word_topic(table, words_of, counts, weights, expected)
+            weights[:], shrinkage[:] = -np.inf, 1
+            weights[narrow.chosen], shrinkage[narrow.chosen] = solution.weights, solution.shrinkage
+            whole = solution._replace(weights=weights, shrinkage=shrinkage)
+            memoized.expected_word_topic(table, words_of, counts, whole, topics.priors.tau, expected)
         moments = memoized.couple(memoized.whole_sums(sums, topics), topics)
         return memoized.Relaxed(moments, expected if draws is None else None)
 

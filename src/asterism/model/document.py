@@ -90,7 +90,7 @@ def redraw_tokens(
 ) -> Ints:
     """draw_tokens given all other tokens: each leaves its last draw, which the topics have counted, first."""
     top = tokens.heaviest_topics(solution.weights, n_top)
-    share_left = tokens.share_left(solution.shrinkage, topics.priors.tau)
+    share_left = tokens.share_left(1 / solution.shrinkage - 1, 1 / topics.priors.tau)
     token_weight = table.rest / topics.priors.beta  # of one token in a topic
     drawn = np.empty_like(draws)
     for word, token in zip(np.repeat(words, counts).tolist(), range(len(draws)), strict=True):
@@ -108,11 +108,12 @@ def redraw_tokens(
 
 def infer_document(topics: Topics, table: DrawTable, words: Ints, counts: Ints, n_top: int) -> tuple[Floats, Floats]:
     """γ and ξ of a document under fixed topics."""
-    solution = solve(topics, np.zeros(topics.n_dims), expectation(table, words, counts, n_top), INFER_STEPS, INFER_TOL)
+    topic_counts = expectation(table, words, counts, n_top, topics.priors.tau)
+    solution = solve(topics, np.zeros(topics.n_dims), topic_counts, INFER_STEPS, INFER_TOL)
     return solution.embedding, solution.weights
 
 
-def expectation(table: DrawTable, words: Ints, counts: Ints, n_top: int) -> TopicCounts:
+def expectation(table: DrawTable, words: Ints, counts: Ints, n_top: int, tau: float) -> TopicCounts:
     """Expected counts of a document's tokens by topic, for the joint solver; the n_top are renewed with H."""
     top: NDArray[np.int64] = np.array([], dtype=np.int64)
 
@@ -120,20 +121,41 @@ def expectation(table: DrawTable, words: Ints, counts: Ints, n_top: int) -> Topi
         nonlocal top
         if renews_curvature(step):
             top = tokens.heaviest_topics(shares, n_top)
-        return expected_counts(table, words, counts, np.log(np.maximum(shares, np.finfo(float).tiny)), top)
+        weights = np.log(np.maximum(shares, np.finfo(float).tiny))
+        # From the first step on shares are ω; before it no token has been counted that could leave.
+        return expected_counts(table, words, counts, weights, top, shares if step else None, tau)
 
     return topic_counts
 
 
 def expected_counts(
-    table: DrawTable, words: Ints, counts: Ints, weights: Floats, top: NDArray[np.int64]
+    table: DrawTable,
+    words: Ints,
+    counts: Ints,
+    weights: Floats,
+    top: NDArray[np.int64],
+    omega: Floats | None = None,
+    tau: float = 1.0,
 ) -> NDArray[np.float64]:
-    """E[n_k] = Σ_n q(z_n = k) [k]; any token may take the `top` topics."""
+    """E[n_k] = Σ_n q(z_n = k) [k]; any token may take the `top` topics. Given ω, each token leaves itself out."""
     total = np.zeros(len(weights))
     for word, count in zip(words, counts, strict=True):
-        mass = tokens.candidate_mass(table, word, weights, top)
-        total += count * tokens.responsibilities(*mass, len(weights))
+        topics, mass = expected_mass(table, word, weights, top, omega, tau)
+        total += count * tokens.responsibilities(topics, mass, len(weights))
     return total
+
+
+def expected_mass(
+    table: DrawTable, word: int, weights: Floats, top: NDArray[np.int64], omega: Floats | None, tau: float
+) -> tuple[Ints, Floats]:
+    """tokens.candidate_mass; given ω, of a token that leaves itself out."""
+    topics, mass = tokens.candidate_mass(table, word, weights, top)
+    if omega is None:
+        return topics, mass
+    n_own = len(topics) - len(top)
+    own = topics[:n_own]
+    in_top: Floats = np.bincount(top, mass[n_own:], len(weights)).astype(np.float64)[own]
+    return topics, np.concatenate([tokens.leave_itself(mass, in_top, omega[own], tau), mass[n_own:]])
 
 
 def _noise(key: tuple[int, int, int], step: int, n_samples: int, n_topics: int) -> Floats:

@@ -22,7 +22,6 @@ from scipy import special
 from . import document, joint, random
 from .candidates import NOTHING_LEFT, Narrow, Neighbourhood, Rest, steps_of_rounds
 from .state import Floats, Ints, Topics
-from .tokens import candidate_mass
 from .words import DrawTable
 
 # Expected counts are whole multiples of 1 / COUNT_UNIT, so that they add exactly in any order.
@@ -100,7 +99,7 @@ def relax_document(
     are renewed every step.
     """
     if draws is None:
-        topic_counts = document.expectation(table, words, counts, settings.n_top)
+        topic_counts = document.expectation(table, words, counts, settings.n_top, topics.priors.tau)
     else:
         drawn = np.bincount(draws, minlength=topics.n_topics).astype(np.float64)
 
@@ -157,12 +156,14 @@ def infer_among_candidates(
     return solution.embedding, weights
 
 
-def expected_word_topic(table: DrawTable, words: Ints, counts: Ints, weights: Floats, out: Ints) -> None:
+def expected_word_topic(
+    table: DrawTable, words: Ints, counts: Ints, solution: joint.Solution, tau: float, out: Ints
+) -> None:
     """Add the tokens' responsibilities over their words' own topics to `out`, aligned with the table's pairs."""
-    nothing = np.array([], dtype=np.int64)
+    nothing, omega = np.array([], dtype=np.int64), 1 / solution.shrinkage - 1
     for word, count in zip(words, counts, strict=True):
         own = slice(table.indptr[word], table.indptr[word + 1])
-        _, mass = candidate_mass(table, word, weights, nothing)
+        _, mass = document.expected_mass(table, word, solution.weights, nothing, omega, tau)
         out[own] += np.floor(COUNT_UNIT * count * mass / mass.sum() + 0.5).astype(np.int64)
 
 

@@ -8,7 +8,7 @@ is laid out in two buckets that are summed apart, so that the second is shared b
 
 Memoized inference draws a token given all others, as the collapsed Gibbs sampler of LDA does: what it was drawn last
 is left out of its word's counts and of its document's. Otherwise a token would confirm itself, the more so the smaller
-τ and the rarer the word.
+τ and the rarer the word. Where counts are expected ones, what a token has in each topic leaves its document likewise.
 """
 
 from __future__ import annotations
@@ -19,6 +19,11 @@ from scipy import special
 
 from .state import Floats, Ints
 from .words import DrawTable
+
+# A token leaves only topics that it has so much of, times τ: less would hardly change their shares.
+LEAST_SHARE = 0.05
+# What a token has in each topic is a question of itself: so many rounds answer it.
+LEAVINGS = 2
 
 
 def heaviest_topics(weights: Floats, n: int) -> NDArray[np.int64]:
@@ -37,14 +42,26 @@ def candidate_mass(table: DrawTable, word: int, weights: Floats, top: NDArray[np
     return np.concatenate([own_topics, top]), np.concatenate([own_mass, rest_of_top[top]])
 
 
-def share_left(shrinkage: Floats, tau: float) -> Floats:
-    """exp(ξ_k) after one of a document's tokens has left topic k, as a share of what it was, at the same γ and ζ.
+def leave_itself(mass: Floats, in_top: Floats, omega: Floats, tau: float) -> Floats:
+    """A word's own bucket, given what one token of it has in each topic leaves its document.
 
-    ω_k = N θ_k/τ solves ω + log ω = x with an x that falls by 1/τ (joint.py); shrinkage is 1 / (1 + ω).
+    `mass` is candidate_mass' with the own bucket first, `in_top` what these topics have in the top one, `omega` theirs.
     """
-    omega = 1 / shrinkage - 1
-    x = omega + np.log(np.maximum(omega, np.finfo(float).tiny)) - 1 / tau
-    return np.asarray(np.exp(omega - special.wrightomega(x) - 1 / tau))
+    n_own = len(in_top)
+    whole, total = mass[:n_own] + in_top, mass.sum()
+    leaves, left = whole > LEAST_SHARE * tau * total, whole
+    for _ in range(LEAVINGS):
+        left = np.where(leaves, np.maximum(in_top, whole * share_left(omega, left / total / tau)), whole)
+        total = mass.sum() + np.sum(left - whole)
+    return np.asarray(left - in_top)
+
+
+def share_left(omega: Floats, leaving: Floats | float) -> Floats:
+    """exp(ξ_k) after so many of a document's tokens, in units of τ, have left topic k, as a share of what it was.
+
+    At the same γ and ζ ω_k = N θ_k/τ solves ω + log ω = x with an x that falls by as much (joint.py)."""
+    x = omega + np.log(np.maximum(omega, np.finfo(float).tiny)) - leaving
+    return np.asarray(np.exp(omega - special.wrightomega(x) - leaving))
 
 
 def draw(topics: Ints, mass: Floats, uniforms: Floats) -> Ints:
