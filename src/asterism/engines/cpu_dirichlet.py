@@ -26,7 +26,7 @@ class CpuDirichletTopics(NamedTuple):
 
 
 class CpuDirichletEngine:
-    """See `DirichletEngine`. `dtype` is the precision of a document's own variables and of their sums."""
+    """See `TopicEngine`. `dtype` is the precision of a document's own variables and of their sums."""
 
     name = "cpu"
 
@@ -67,7 +67,7 @@ class CpuDirichletEngine:
     def log_likelihood(self, prepared: CpuDirichletTopics, weights: Floats, batch: Batch) -> Floats:
         topics, result = prepared.topics, np.zeros(len(batch))
         if topics.is_sparse:
-            counted = topics.word_topic
+            counted: Any = topics.word_topic
             table = Table(counted.indptr, counted.indices, counted.data, topics.topic_total)
             self._over(batch, score_documents, weights, table, topics.topic_total, topics.priors.beta, result)
             return result

@@ -1,9 +1,9 @@
-"""LDA's documents under fixed topics: the protocol of its engines, and the reference in NumPy."""
+"""LDA's documents under fixed topics: the reference engine."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,31 +24,13 @@ class Proportions(NamedTuple):
         return np.asarray(np.log(self.concentration))
 
 
-class DirichletEngine(Protocol):
-    """Answers about a batch are pure functions of (topics, batch, seed, sweep), for any number of threads."""
-
-    name: str
-
-    def prepare(self, topics: DirichletTopics) -> Any:
-        """What this engine needs of the topics, in its own form; made once each time the topics change."""
-
-    def statistics(self, prepared: Any, batch: Batch, seed: int, sweep: int) -> DirichletStatistics:
-        """Infer the batch's documents, by expectations or by draws, and sum up what that says about the topics."""
-
-    def infer(self, prepared: Any, batch: Batch) -> Proportions:
-        """q(θ) under fixed topics; nothing random, each document on its own."""
-
-    def log_likelihood(self, prepared: Any, weights: Floats, batch: Batch) -> Floats:
-        """Σ_n log Σ_k softmax(weights)_k E[φ_k,w_n] of each document [d]."""
-
-
 class ReferenceTopics(NamedTuple):
     topics: DirichletTopics
     table: DrawTable | None  # where the topics are sparse
 
 
 class ReferenceDirichletEngine:
-    """See `DirichletEngine`: the maths of `model/`, document by document, in float64."""
+    """See `TopicEngine`: the maths of `model/`, document by document, in float64."""
 
     name = "reference"
 
@@ -62,9 +44,11 @@ class ReferenceDirichletEngine:
         return ReferenceTopics(topics, words.draw_table(topics, kept))
 
     def statistics(self, prepared: ReferenceTopics, batch: Batch, seed: int, sweep: int) -> DirichletStatistics:
-        if prepared.table is None:
-            return self._expected(prepared.topics, batch)
-        (topics, table), draws, n_steps = prepared, [np.empty(0, dtype=np.int32)], 0
+        topics, table = prepared
+        if table is None:
+            return self._expected(topics, batch)
+        draws: list[Ints] = [np.empty(0, dtype=np.int32)]
+        n_steps = 0
         for d, words_of, counts in _each(batch):
             key = (seed, sweep, int(batch.documents[d]))
             drawn, steps = dirichlet.draw_document(table, words_of, counts, key, topics.priors.alpha, self.settings)

@@ -3,8 +3,8 @@
 θ_d ~ Dir(α), φ_k ~ Dir(β); a token's topic is z ~ θ_d, its word w ~ φ_z. Two ways to learn from a document:
 
 expect_document   q(z = k) ∝ exp(E[log θ_k]) exp(E[log φ_kv]) over all topics, and γ = α + Σ_n q(z_n), in turns.
-draw_document     one hard draw a token from few candidates, those of tokens.py, given the document's other draws:
-                  q(z = k) ∝ (n_k + α) exp(E[log φ_kv]) (Mimno et al. 2012), with the same sparsity as the embedding model.
+draw_document     one hard draw a token, given the document's other draws: q(z = k) ∝ (n_k + α) exp(E[log φ_kv])
+                  (Mimno et al. 2012), over few candidates: those of tokens.py, as in the embedding model.
 
 The state of the first is a dense array, that of the second a sparse matrix: its size says which of them is meant.
 """
@@ -22,7 +22,7 @@ from .start import deal_documents
 from .state import CountedWords, Floats, Ints
 from .words import DrawTable
 
-# Expectations of topics and words that are practically nothing stay numbers that can be divided by, in single precision.
+# Expectations that are practically nothing stay numbers that can be divided by, in single precision.
 SMALLEST_SHARE, SMALLEST_WEIGHT = 1e-26, 1e-11
 # Spread of the counts that topics start with, around 1 a word: that of scikit-learn's Gamma(100, 1/100).
 START_SPREAD = 0.1
@@ -61,15 +61,17 @@ class DirichletSettings:
 
 @dataclass(frozen=True)
 class DirichletStatistics:
-    """What a batch says about the topics: Σ_n q(z_n = k) of the tokens of each word, [v, k] where the topics are sparse,
-    and else of the `words` that it has."""
+    """What a batch says about the topics: Σ_n q(z_n = k) of each word's tokens [v, k]: of all words where the topics
+    are sparse, and else of `words`, those that the batch has."""
 
     word_topic: Floats | sparse.csr_matrix
     words: Ints
     n_steps: int  # rounds taken, over all documents
 
 
-def start(counts: sparse.csr_matrix, n_topics: int, priors: DirichletPriors, seed: int, is_sparse: bool) -> DirichletTopics:
+def start(
+    counts: sparse.csr_matrix, n_topics: int, priors: DirichletPriors, seed: int, is_sparse: bool
+) -> DirichletTopics:
     """Sparse: every topic has the words of its random share of the documents. Dense: about one of every word."""
     if is_sparse:
         word_topic = sparse.csr_matrix((deal_documents(counts.shape[0], n_topics, seed) @ counts).T)

@@ -60,7 +60,8 @@ class CountedWords:
     @cached_property
     def topic_count(self) -> Floats:
         """Tokens counted in each topic [k]."""
-        return np.asarray(self.word_topic.sum(axis=0, dtype=np.float64)).ravel()
+        counted: Floats = np.asarray(self.word_topic.sum(axis=0, dtype=np.float64))
+        return counted.ravel()
 
     @cached_property
     def topic_word(self) -> sparse.csr_matrix:
@@ -70,7 +71,7 @@ class CountedWords:
     @cached_property
     def topic_total(self) -> Floats:
         """Σ_v λ_kv [k]."""
-        return self.topic_count + self.priors.beta * self.n_words
+        return np.asarray(self.topic_count + self.priors.beta * self.n_words)
 
 
 @dataclass(frozen=True)
