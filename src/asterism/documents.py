@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
 from .corpus.counts import checked_counts, is_documents, readable_twice
@@ -15,8 +15,8 @@ from .corpus.text import TextPipeline
 from .errors import InputError
 
 
-class ReadsDocuments(BaseEstimator):  # type: ignore[misc]
-    """A model of documents, with the parameters `vocabulary`, `text_pipeline` and `non_integer`."""
+class ReadsDocuments:
+    """What a model of documents puts before scikit-learn's classes."""
 
     vocabulary: Any
     text_pipeline: TextPipeline | None
@@ -77,7 +77,7 @@ class ReadsDocuments(BaseEstimator):  # type: ignore[misc]
         return np.array([str(word) for word in words], dtype=object)
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = True
         tags.input_tags.string = True

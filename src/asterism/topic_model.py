@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse, special
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from . import persist
@@ -45,7 +45,7 @@ class WordProbability(NamedTuple):
     probability: float
 
 
-class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadsDocuments):  # type: ignore[misc]
+class TopicModel(ReadsDocuments, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Fits, serves, saves and loads. A model defines the methods that raise NotImplementedError and `_state_class`, and
     has at least the parameters that are declared here; `state_` is an instance of `_state_class` (state.CountedWords).
     """

@@ -229,8 +229,14 @@ def pick(target: float, word: int, own_total: float, in_top: int, table: Any, sc
     """tokens.draw: the topic at which the running mass passes `target`."""
     if target < own_total:
         start = table.indptr[word]
-        n_own = table.indptr[word + 1] - start
-        return int(table.topics[start + np.searchsorted(scratch.running[:n_own], target, side="right")])
+        low, high = 0, table.indptr[word + 1] - start - 1
+        while low < high:
+            middle = (low + high) // 2
+            if scratch.running[middle] > target:
+                high = middle
+            else:
+                low = middle + 1
+        return int(table.topics[start + low])
     mass, i = own_total, 0
     for i in range(in_top):
         mass += scratch.rest_of_top[scratch.top[i]]
