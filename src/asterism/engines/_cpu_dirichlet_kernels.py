@@ -148,11 +148,13 @@ class Scratch(NamedTuple):
 
 
 @part
-def new_scratch(n_topics: int) -> Any:
+def new_scratch(table: Any) -> Any:
+    n_topics, real = table.rest.size, table.rest.dtype
+    of_topic = np.zeros((n_topics, 2), real)  # what is read together lies together
     return Scratch(
-        np.zeros(n_topics),
-        np.zeros(n_topics),
-        np.zeros(n_topics),
+        of_topic[:, 0],
+        np.zeros(n_topics, real),
+        of_topic[:, 1],
         np.empty(n_topics, np.int32),
         np.empty(n_topics, np.int32),
         np.empty(n_topics),
@@ -294,7 +296,7 @@ def draw_documents(
 ) -> None:
     """dirichlet.draw_document for documents first:last; fills draws and the rounds taken."""
     n_top = min(n_top, table.rest.size)
-    scratch = new_scratch(table.rest.size)
+    scratch = new_scratch(table)
     for d in range(first, last):
         begin, end = corpus.token_offsets[corpus.indptr[d]], corpus.token_offsets[corpus.indptr[d + 1]]
         stream, drawn, n_present = substream(streams[d], DRAWS), draws[begin:end], 0

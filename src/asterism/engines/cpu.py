@@ -90,7 +90,7 @@ class CpuEngine:
         gamma = documents.embedding.astype(np.float64)
         return Statistics(
             count_draws(np.repeat(batch.words, batch.counts), draws, topics.n_words, topics.n_topics),
-            self._over_documents(documents.weights - topics.mean.astype(self.dtype), gamma),
+            self._over_documents(documents.weights, topics.mean, gamma),
             gamma.T @ gamma,
             len(batch),
             n_steps,
@@ -101,26 +101,12 @@ class CpuEngine:
     ) -> int:
         """document.sample_document; returns the rounds taken."""
         settings, steps = self.settings, np.zeros(len(batch), dtype=np.int64)
-        self._over_blocks(
-            len(batch),
-            DOCUMENTS_A_BLOCK,
-            kernels.sample_documents,
-            corpus_of(batch),
-            prepared.table,
-            prepared.space,
-            kernels.Local(
-                settings.topics_per_document,
-                settings.n_samples,
-                self.dtype.type(settings.rate),
-                settings.max_steps,
-                settings.tol,
-            ),
-            random.stream(seed, sweep, batch.documents),
-            draws,
-            documents.embedding,
-            documents.weights,
-            steps,
-        )
+        rate = self.dtype.type(settings.rate)
+        local = kernels.Local(settings.topics_per_document, settings.n_samples, rate, settings.max_steps, settings.tol)
+        streams, found = random.stream(seed, sweep, batch.documents), (draws, *documents.arrays(), steps)
+        arguments = corpus_of(batch), prepared.table, prepared.space, local, streams, *found
+        with self._one_blas_thread():
+            self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, kernels.sample_documents, *arguments)
         return int(steps.sum())
 
     def _newton(
@@ -323,12 +309,12 @@ class CpuEngine:
         )
         return result
 
-    def _over_documents(self, weights: Floats, embedding: Floats) -> Floats:
-        """Σ_d ξ_d γ_d' [k, m]."""
+    def _over_documents(self, weights: Floats, mean: Floats, embedding: Floats) -> Floats:
+        """Σ_d (ξ_d - m) γ_d' [k, m]."""
         result = np.empty((weights.shape[1], embedding.shape[1]))
 
         def block(first: int, last: int) -> None:
-            result[first:last] = weights[:, first:last].astype(np.float64).T @ embedding
+            result[first:last] = (weights[:, first:last] - mean[first:last]).T @ embedding
 
         with self._one_blas_thread():
             self._over_blocks(len(result), TOPICS_A_BLOCK, block)
