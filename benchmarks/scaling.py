@@ -4,6 +4,7 @@ python benchmarks/scaling.py                     hours; writes results/scaling.j
 python benchmarks/scaling.py --parts topics      one part; what other parts have found stays in the file
 
 topics    a sweep's parts at 100 to 100,000 topics, exact and with candidates, each in a process of its own
+iteration one batch of 500 documents by our inferences and by LDA with the same sparsity, as in the paper's Figure 5
 peers     one pass beside topica's and tomotopy's correlated models, and transform beside tomotopy's infer
 machine   the document step beside a float32 matrix product, LDA's walks beside random access to memory
 train     100,000 topics of all abstracts: peak memory and held-out score by sweep
@@ -19,6 +20,7 @@ import os
 import resource
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -29,13 +31,20 @@ from threadpoolctl import threadpool_limits
 from _harness import DATA, RESULTS, median, run_python, write
 from _rivals import add_documents, bags
 from asterism import TopicEmbeddingModel, sample_corpus
+from asterism.baselines import LDA
 from asterism.corpus.uci import read_counts
 from asterism.inference.memoized import MemoizedLearner
+from asterism.model import svi
+from asterism.model.dirichlet import DirichletPriors, DirichletTopics
+from asterism.model.state import Batch, Topics
+from asterism.model.topics import optimal_document_cov
 
 TOPICS = 100, 1000, 10_000, 100_000
 CANDIDATES = 512
 # LDA sweeps before anything is timed: words should have few topics, as in training.
 WARM_SWEEPS, REPEATS, N_NEW = 20, 3, 500
+# Topics of the dense LDA, whose words and topics are an array.
+MOST_DENSE = 10_000
 # Documents that sweeps are timed on: enough for a second of work.
 N_TIMED = {100: 4000, 1000: 4000, 10_000: 1000, 100_000: 200}
 
@@ -111,21 +120,95 @@ def begun(model: TopicEmbeddingModel, counts: Any) -> MemoizedLearner:
 
 def topics() -> dict[str, Any]:
     """All numbers of topics, and how cost grows: the exponent e of K^e from 1,000 to 100,000 topics."""
-    program = "import json, sys, scaling; print(json.dumps(scaling.measure_topics(int(sys.argv[1]))))"
-    path = os.pathsep.join([str(RESULTS.parent), os.environ.get("PYTHONPATH", "")])
-    rows = []
-    for n_topics in TOPICS:
-        rows.append(json.loads(run_python(program, str(n_topics), PYTHONPATH=path).splitlines()[-1]))
-        print(json.dumps(rows[-1]), flush=True)
+    rows = by_topics("measure_topics")
     growth = {}
-    by_topics = {row["n_topics"]: row for row in rows}
-    low, high = by_topics[1000], by_topics[100_000]
+    of = {row["n_topics"]: row for row in rows}
+    low, high = of[1000], of[100_000]
     for name in ("exact", "candidates"):
         for kind in ("draws", "expectations"):
             growth[f"{name} {kind}"] = float(np.log(high[name][kind] / low[name][kind]) / np.log(100))
     for kind, exponent in growth.items():
         print(f"cost of {kind} grows like K^{exponent:.2f} from 1,000 to 100,000 topics")
     return {"rows": rows, "growth": growth}
+
+
+def by_topics(measure: str) -> list[dict[str, Any]]:
+    """What a function of this module measures at each number of topics, each in a process of its own."""
+    program = f"import json, sys, scaling; print(json.dumps(scaling.{measure}(int(sys.argv[1]))))"
+    path = os.pathsep.join([str(RESULTS.parent), os.environ.get("PYTHONPATH", "")])
+    rows = []
+    for n_topics in TOPICS:
+        rows.append(json.loads(run_python(program, str(n_topics), PYTHONPATH=path).splitlines()[-1]))
+        print(json.dumps(rows[-1]), flush=True)
+    return rows
+
+
+# --- iteration ------------------------------------------------------------------------------------------------------
+
+
+def iteration() -> dict[str, Any]:
+    return {"rows": by_topics("measure_iteration")}
+
+
+def measure_iteration(n_topics: int, n_corpus: int | None = None) -> dict[str, Any]:
+    """Seconds of one iteration: topics made ready, a batch's statistics, and the topics' update (of memoized inference
+    there is one a sweep, and it is left out). All begin with the same counts of words in topics, by sweeps of LDA."""
+    counts = abstracts()[:n_corpus]
+    model = TopicEmbeddingModel(n_topics, n_threads=1, warm_sweeps=WARM_SWEEPS, random_state=0)
+    learner = begun(model, counts)
+    for _ in learner.warm_up():
+        pass
+    found: dict[str, Any] = {"n_topics": n_topics, "pairs": int(learner.topics.word_topic.nnz)}
+    memoized = {"memoized": None, **({"memoized, candidates": CANDIDATES} if n_topics > CANDIDATES else {})}
+    seconds, contestants = {}, iterations(learner.topics, counts[:N_NEW])
+    for name, candidates in memoized.items():
+        seconds[name] = sweeps_of(model.set_params(candidates=candidates), learner, N_NEW)["draws"] * N_NEW / 1000
+    del learner, model
+    times: dict[str, list[dict[str, float]]] = {name: [] for name in contestants}
+    for _ in range(1 + REPEATS):  # the first time compiles
+        for name, run in contestants.items():
+            times[name].append(run())
+    for name, taken in times.items():
+        found[name] = {part: median([one[part] for one in taken[1:]]) for part in taken[0]}
+        seconds[name] = sum(found[name][part] for part in ("prepare", "statistics", "update"))
+    ratios = {
+        rival: {name: seconds[name] / seconds[rival] for name in seconds if not name.startswith("LDA")}
+        for rival in seconds
+        if rival.startswith("LDA")
+    }
+    return found | {"seconds": seconds, "ratio": ratios}
+
+
+def iterations(topics: Topics, counts: sparse.csr_matrix) -> dict[str, Callable[[], dict[str, float]]]:
+    """Every stochastic inference's iteration on these documents."""
+    ours = TopicEmbeddingModel(topics.n_topics, inference="svi", n_threads=1)
+    priors, cov = ours._priors(), svi.START_VARIANCE * np.eye(topics.n_dims)
+    document_cov = optimal_document_cov(topics.embedding, cov, priors)
+    mean = np.zeros(topics.n_topics)
+    models: dict[str, Any] = {"svi": ours, "LDA, as sparse": LDA(topics.n_topics, sparse=True, n_threads=1)}
+    ours.state_ = Topics(topics.embedding, cov, document_cov, mean, topics.word_topic, priors)
+    concentrations = DirichletPriors(1 / topics.n_topics, 1 / topics.n_topics)
+    models["LDA, as sparse"].state_ = DirichletTopics(topics.word_topic, concentrations)
+    if topics.n_topics <= MOST_DENSE:
+        models["LDA, dense"] = LDA(topics.n_topics, n_threads=1)
+        dense = topics.word_topic.toarray().astype(np.float32)
+        models["LDA, dense"].state_ = DirichletTopics(dense, concentrations)
+    return {name: partial(iterate, model, Batch.of(counts)) for name, model in models.items()}
+
+
+def iterate(model: Any, batch: Batch) -> dict[str, float]:
+    """CPU seconds of an iteration's parts, and rounds a document."""
+    engine, update = model._engine(), model._update()
+    times = [time.process_time()]
+    # A copy without what the state has computed before.
+    prepared = engine.prepare(replace(model.state_))
+    times.append(time.process_time())
+    statistics = engine.statistics(prepared, batch, 0, 0)
+    times.append(time.process_time())
+    update(model.state_, statistics, 100.0, 0.1)
+    times.append(time.process_time())
+    parts = dict(zip(("prepare", "statistics", "update"), np.diff(times).tolist(), strict=True))
+    return parts | {"rounds": statistics.n_steps / len(batch)}
 
 
 # --- peers ----------------------------------------------------------------------------------------------------------
@@ -267,7 +350,7 @@ def plot(rows: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parts = {"topics": topics, "peers": peers, "machine": machine, "train": train}
+    parts = {"topics": topics, "iteration": iteration, "peers": peers, "machine": machine, "train": train}
     parser.add_argument("--parts", nargs="+", choices=parts, default=list(parts))
     given = parser.parse_args()
     threadpool_limits(1)

@@ -67,12 +67,12 @@ def test_a_hundred_thousand_topics_of_300_000_abstracts_take_less_than_8_gb():
 
 
 def test_fit_refuses_what_cannot_fit_with_the_numbers(counts, monkeypatch, caplog):
-    monkeypatch.setattr("asterism.estimator.available_memory", lambda: 10**6)
+    monkeypatch.setattr("asterism.topic_model.available_memory", lambda: 10**6)
     model = TopicEmbeddingModel(20, 5)
     with pytest.raises(InputError, match=r"20 topics of 600 documents need about 0\.\d+ GB of the 0\.001 GB that are"):
         model.fit(counts)
     assert not hasattr(model, "state_")
-    monkeypatch.setattr("asterism.estimator.available_memory", lambda: None)
+    monkeypatch.setattr("asterism.topic_model.available_memory", lambda: None)
     with caplog.at_level(logging.INFO, "asterism"):
         model.set_params(warm_sweeps=1, max_sweeps=1).fit(counts)
     assert "20 topics of 600 documents need about" in caplog.text

@@ -32,7 +32,7 @@ def start(model, counts):
 def run(start, counts, heldout, report):
     """Three sweeps of stochastic inference: the learner, and what came of it."""
     topics, engine = start
-    learner = SviLearner(topics, counts, engine, SVI, seed=0)
+    learner = SviLearner(topics, counts, engine, svi.update, SVI, seed=0)
     return learner, train(learner, counts.shape[0], heldout, engine, SETTINGS, report)
 
 
@@ -115,7 +115,7 @@ def test_step_sizes_fall_with_every_batch(start, counts):
 def test_a_stream_counts_on_from_what_was_seen(start, counts):
     topics, engine = start
     batches = list(consecutive_batches(counts, 50, 0))
-    _, seen = learn_stream(topics, batches, engine, SVI, 0, Seen(2, 7, 300))
+    _, seen = learn_stream(topics, batches, engine, svi.update, SVI, 0, Seen(2, 7, 300))
     assert seen == Seen(2, 10, 420)
 
 

@@ -3,51 +3,33 @@
 from __future__ import annotations
 
 import logging
-import math
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, replace
-from pathlib import Path
-from typing import Any, Literal, NamedTuple, overload
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse, special
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.utils.validation import check_is_fitted, validate_data
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
 
-from . import persist
-from .corpus.counts import checked_counts, is_documents, readable_twice
 from .corpus.text import TextPipeline
 from .engines import Engine, select_engine
-from .engines.select import available_cores
-from .errors import InputError
-from .evaluation.completion import Completion, completion_score, split_tokens
 from .inference.base import Learner
 from .inference.memoized import MemoizedLearner, MemoizedSettings, unknown_topics
-from .inference.svi import NOTHING_SEEN, Seen, SviLearner, SviSettings, consecutive_batches, learn_stream
-from .model import random, similarity, svi
+from .inference.svi import SviLearner, Update
+from .model import similarity, svi
 from .model.evidence import ALL_WORDS, Evidence
 from .model.neighbours import Neighbours, correlation_graph, correlation_vectors, nearest_topics
 from .model.start import GivenTopics, given_topics
 from .model.state import Batch, Documents, Floats, LocalSettings, Priors, Topics
-from .parameters import check_evidence, check_parameters, check_whole, given_weights
-from .planning import Plan, Size, available_memory, memory_needed, sweep_seconds
-from .progress import progress_bar
-from .training import SweepRecord, TrainingSettings, train
+from .parameters import check_evidence, check_whole, given_weights
+from .planning import Size, memory_needed
+from .topic_model import StreamedTopicModel, batches_of
 
 logger = logging.getLogger(__name__)
 
-MOST_HELDOUT, FEWEST_HELDOUT = 300, 20
 USUAL_TAU, USUAL_BETA = 1.0, 0.01
 USUAL_EVIDENCE = 8.0
-DOCUMENTS_A_BATCH = 512
-
-
-class WordProbability(NamedTuple):
-    word: str
-    probability: float
 
 
 class CorrelatedTopic(NamedTuple):
@@ -55,7 +37,7 @@ class CorrelatedTopic(NamedTuple):
     correlation: float
 
 
-class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class TopicEmbeddingModel(StreamedTopicModel):
     """Correlated topics: every topic and every document gets a vector in one space.
 
     Input `X` is any of: raw texts (a list, Series or array of strings), lists of tokens, or counts of words
@@ -124,10 +106,9 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     """
 
     state_: Topics
-    history_: list[dict[str, Any]]
-    text_pipeline_: TextPipeline | None
-    _seen: Seen  # where step sizes and random numbers go on
-    _serving: dict[Any, tuple[Engine, Any]]  # engines with these topics, by settings
+    _state_class: ClassVar[type] = Topics
+    _kind: ClassVar[str] = "TopicEmbeddingModel"
+    _sizes: ClassVar[tuple[str, ...]] = ("n_topics", "n_dims")
 
     def __init__(
         self,
@@ -214,59 +195,6 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.random_state = random_state
         self.verbose = verbose
 
-    # --- learning -------------------------------------------------------------------------------------------
-
-    def fit(self, X: Any, y: Any = None) -> TopicEmbeddingModel:
-        """Learn topics from documents, anew unless `warm_start` says otherwise."""
-        check_parameters(self)
-        with self._unchanged_on_failure():
-            goes_on = self.warm_start and hasattr(self, "state_")
-            counts = self._more_counts(X) if goes_on else self._first_counts(X)
-            if not goes_on:
-                self._begin(counts)
-            self._check_memory(counts)
-            heldout, rows = self._hold_out(counts)
-            with progress_bar(self.verbose) as report:
-                engine = self._engine()
-                learner = self._learner(counts[rows], engine, goes_on)
-                trained = train(learner, len(rows), heldout, engine, self._training(), report)
-        self.state_ = trained.topics
-        self.history_ = [*self.history_, *_renumbered(trained.history, self.history_)]
-        self.n_sweeps_, self.converged_ = len(self.history_), trained.converged
-        self._seen = Seen(self.n_sweeps_, learner.n_batches, max(self._seen.documents, len(rows)))
-        self._serving = {}
-        return self
-
-    def plan(self, X: Any) -> Plan:
-        """What `fit(X)` will need: memory, and seconds a sweep, found by trying a few documents. Learns nothing."""
-        check_parameters(self)
-        fresh: TopicEmbeddingModel = clone(self)
-        counts = fresh._first_counts(X)
-        fresh._begin(counts)
-        engine = fresh._engine()
-        seconds = sweep_seconds(counts, self.n_topics, lambda some: fresh._learner(some, engine, goes_on=False))
-        return replace(fresh._planned(counts), seconds=seconds)
-
-    def partial_fit(self, X: Any, y: Any = None) -> TopicEmbeddingModel:
-        """Learn from more documents, each seen once; the first call fixes the vocabulary.
-
-        Goes on from where `fit`, `load` or the last call left off. Words not in the vocabulary are ignored.
-        """
-        check_parameters(self)
-        with self._unchanged_on_failure():
-            if hasattr(self, "state_"):
-                counts = self._counts(X)
-            else:
-                counts = self._first_counts(X)
-                self._begin(counts)
-            settings = self._svi()
-            batches = consecutive_batches(counts, settings.batch_size, self._seen.documents)
-            self.state_, self._seen = learn_stream(
-                self.state_, batches, self._engine(), settings, self._seed, self._seen
-            )
-        self._serving = {}
-        return self
-
     # --- documents --------------------------------------------------------------------------------------------
 
     @overload
@@ -303,57 +231,12 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         return similarity.search_vectors(self.transform(X), self.state_).astype(np.float32)
 
-    def topic_proportions(self, X: Any, top: int | None = None) -> Any:
-        """Shares of topics in documents [n_documents, n_topics]; rows sum to 1.
-
-        With `top`, a sparse matrix of each document's `top` largest shares as they are.
-        """
-        check_is_fitted(self)
-        if top is not None:
-            check_whole("top", top, 1)
-        blocks = []
-        for _, documents in self._inferred(self._counts(X)):
-            shares = special.softmax(documents.weights, axis=1)
-            blocks.append(shares if top is None else _largest_in_rows(shares, top))
-        return np.concatenate(blocks) if top is None else sparse.vstack(blocks, format="csr")
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Held-out log-likelihood per token by document completion: half of each document's tokens are used
-        to infer its topics, the other half is scored. Documents of a single known word do not count."""
-        check_is_fitted(self)
-        halves = split_tokens(self._counts(X))
-        if not halves.n_scored:
-            raise InputError("no document has two known words, so none can be scored")
-        return completion_score(*self._engine_and_topics(), halves)
-
-    def perplexity(self, X: Any) -> float:
-        """exp(-score(X)): document completion, lower is better."""
-        return math.exp(-self.score(X))
-
     # --- topics -----------------------------------------------------------------------------------------------
 
     @property
     def topic_embeddings_(self) -> Floats:
-        return self._topics().embedding
-
-    @property
-    def topic_word_(self) -> sparse.csr_matrix:
-        total = np.maximum(self._topics().topic_count, np.finfo(float).tiny)
-        return sparse.csr_matrix(sparse.diags(1 / total) @ self.state_.topic_word)
-
-    @property
-    def topic_shares_(self) -> Floats:
-        counted = self._topics().topic_count
-        return np.asarray(counted / max(counted.sum(), np.finfo(float).tiny))
-
-    def top_words(self, topic: int, n: int = 10) -> list[WordProbability]:
-        """The n most probable words of a topic, with their probabilities."""
-        topic = self._checked_topic(topic)
-        check_whole("n", n, 0)
-        counts = self.state_.topic_word[topic]
-        order = np.lexsort((counts.indices, -counts.data))[:n]
-        share = counts.data / max(counts.data.sum(), np.finfo(float).tiny)
-        return [WordProbability(str(self.vocabulary_[counts.indices[i]]), float(share[i])) for i in order]
+        topics: Topics = self._topics()
+        return topics.embedding
 
     def correlation(self, i: int, j: int) -> float:
         """Correlation of two topics' weights under the model's covariance U U'/rho + I/tau."""
@@ -380,132 +263,27 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         vectors = correlation_vectors(self._topics().embedding, self.state_.priors)
         return nearest_topics(vectors, topics, min(n, self.state_.n_topics - 1))
 
-    # --- files ------------------------------------------------------------------------------------------------
-
-    def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Write the model into a folder of its own; an older model there is replaced when all is written."""
-        check_is_fitted(self)
-        return persist.save_model(self, folder)
-
-    @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> TopicEmbeddingModel:
-        """Read a model that `save` wrote."""
-        return persist.load_model(cls, folder)
-
-    # --- input ------------------------------------------------------------------------------------------------
-
-    def _first_counts(self, X: Any) -> sparse.csr_matrix:
-        """Training documents as counts; sets the vocabulary."""
-        X = readable_twice(X)
-        if is_documents(X):
-            pipeline = TextPipeline() if self.text_pipeline is None else clone(self.text_pipeline)
-            counts = pipeline.fit_transform(X)
-            self.text_pipeline_, self.vocabulary_ = pipeline, np.array(pipeline.words_, dtype=object)
-            self.n_features_in_ = counts.shape[1]
-            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
-            return counts
-        self.text_pipeline_ = None
-        counts = self._checked_matrix(X, reset=True)
-        self.vocabulary_ = self._given_vocabulary(counts.shape[1])
-        if not counts.nnz:
-            raise InputError(f"all {counts.shape[0]} documents are empty: there is nothing to learn from")
-        return counts
-
-    def _more_counts(self, X: Any) -> sparse.csr_matrix:
-        """Training documents to go on with, over the model's vocabulary."""
-        for name, learned in (("n_topics", self.state_.n_topics), ("n_dims", self.state_.n_dims)):
-            if getattr(self, name) != learned:
-                raise InputError(
-                    f"warm_start goes on from {name}={learned}; {name}={getattr(self, name)} needs a new fit"
-                )
-        try:
-            counts = self._counts(X)
-        except InputError:
-            raise
-        except ValueError as error:  # of scikit-learn's checks
-            raise InputError(f"warm_start goes on over the same words: {str(error).splitlines()[0]}") from error
-        if not counts.nnz:
-            raise InputError(
-                f"none of the {counts.shape[0]} documents has a known word: there is nothing to learn from"
-            )
-        return counts
-
-    def _counts(self, X: Any) -> sparse.csr_matrix:
-        """Documents as counts over the model's vocabulary."""
-        X = readable_twice(X)
-        if not is_documents(X):
-            return self._checked_matrix(X, reset=False)
-        if self.text_pipeline_ is None:
-            raise InputError("this model was fitted on counts and cannot read texts; pass counts")
-        return self.text_pipeline_.transform(X)
-
-    def _checked_matrix(self, X: Any, reset: bool) -> sparse.csr_matrix:
-        checked = validate_data(self, X, reset=reset, accept_sparse=["csr", "csc", "coo"], ensure_all_finite=False)
-        return checked_counts(checked, self.non_integer)
-
-    def _given_vocabulary(self, n_words: int) -> NDArray[np.object_]:
-        words = self.vocabulary if self.vocabulary is not None else getattr(self, "feature_names_in_", None)
-        if words is None:
-            words = [f"word_{v}" for v in range(n_words)]
-        if len(words) != n_words:
-            raise InputError(f"the vocabulary has {len(words)} words but X has {n_words} columns")
-        return np.array([str(word) for word in words], dtype=object)
-
     # --- inside -----------------------------------------------------------------------------------------------
 
-    def _begin(self, counts: sparse.csr_matrix) -> None:
-        """Set the state before the first batch."""
-        if self.n_topics > counts.shape[0]:
-            logger.warning(
-                "n_topics=%d is more than the %d document(s): some topics will be alike",
-                self.n_topics,
-                counts.shape[0],
-            )
+    def _start(self, counts: sparse.csr_matrix) -> Topics:
         if self.n_dims > self.n_topics:
             logger.warning("n_dims=%d is more than n_topics=%d can use", self.n_dims, self.n_topics)
-        self._seed = random.seed_of(self.random_state)
         given = self._given_topics(counts.shape[1])
-        self.state_ = svi.start(counts, self.n_topics, self.n_dims, self._priors(), self._seed, given)
-        self.history_ = []
-        self.n_sweeps_, self.converged_ = 0, False
-        self._seen = NOTHING_SEEN
-        self._serving = {}
+        return svi.start(counts, self.n_topics, self.n_dims, self._priors(), self._seed, given)
 
-    def _planned(self, counts: sparse.csr_matrix) -> Plan:
+    def _memory(self, counts: sparse.csr_matrix) -> tuple[Size, dict[str, int]]:
         size = Size.of(counts, self.n_topics, self.n_dims)
-        n_threads = self.n_threads or available_cores()
-        return Plan(size, memory_needed(size, self.inference == "memoized", n_threads), available_memory())
-
-    def _check_memory(self, counts: sparse.csr_matrix) -> None:
-        planned = self._planned(counts)
-        logger.info("%s", planned)
-        if not planned.fits:
-            raise InputError(f"{planned}: fewer topics, or fewer documents and words, need less")
-
-    def _hold_out(self, counts: sparse.csr_matrix) -> tuple[Completion | None, NDArray[np.int64]]:
-        """Documents to watch convergence on, and the rows that are left to learn from."""
-        order = random.permutation(counts.shape[0], self._seed, random.SPLIT)
-        n = min(MOST_HELDOUT, int(self.validation_fraction * counts.shape[0]))
-        halves = split_tokens(counts[order[:n]])
-        if n < FEWEST_HELDOUT or not halves.n_scored:
-            return None, np.arange(counts.shape[0])
-        return halves, np.sort(order[n:])
+        return size, memory_needed(size, self.inference == "memoized", self._cores())
 
     def _inferred(
         self, counts: sparse.csr_matrix, evidence: Evidence = ALL_WORDS, with_cov: bool = False
     ) -> Iterator[tuple[slice, Documents]]:
         engine, prepared = self._engine_and_topics(evidence)
-        for first in range(0, counts.shape[0], DOCUMENTS_A_BATCH):
-            rows = slice(first, min(first + DOCUMENTS_A_BATCH, counts.shape[0]))
+        for rows in batches_of(counts.shape[0]):
             yield rows, evidence.in_words(engine.infer(prepared, evidence.weigh(Batch.of(counts[rows])), with_cov))
 
-    def _engine_and_topics(self, evidence: Evidence = ALL_WORDS) -> tuple[Engine, Any]:
-        """The engine and the topics in its form, kept from call to call: preparing costs more than a document."""
-        key = (self.engine, self.n_threads, self._local(), evidence)
-        if key not in self._serving:
-            engine = self._engine()
-            self._serving[key] = engine, engine.prepare(evidence.in_units(self.state_))
-        return self._serving[key]
+    def _engine_and_topics(self, evidence: Evidence = ALL_WORDS) -> tuple[Any, Any]:
+        return self._served(evidence.in_units(self.state_), evidence)
 
     def _evidence(self) -> Evidence:
         check_evidence(self)
@@ -555,7 +333,7 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _learner(self, counts: sparse.csr_matrix, engine: Engine, goes_on: bool) -> Learner:
         topics = replace(self.state_, priors=self._priors_in_force()) if goes_on else self.state_
         if self.inference == "svi":
-            return SviLearner(topics, counts, engine, self._svi(), self._seed, self._seen)
+            return SviLearner(topics, counts, engine, self._update(), self._svi(), self._seed, self._seen)
         if not goes_on:
             topics = unknown_topics(self.n_topics, self.n_dims, counts.shape[1], self._priors())
         warm_sweeps = 0 if isinstance(self.init, str) and self.init == "random" else self.warm_sweeps
@@ -571,62 +349,9 @@ class TopicEmbeddingModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         weights = given_weights(self.init, self.n_topics, n_words)
         return None if weights is None else given_topics(weights)
 
-    def _svi(self) -> SviSettings:
-        return SviSettings(self.batch_size, self.step_offset, self.step_exponent, self.total_documents)
-
-    def _training(self) -> TrainingSettings:
-        return TrainingSettings(self.max_sweeps, self.tol, self.evaluate_every, self._tuned())
-
-    @contextmanager
-    def _unchanged_on_failure(self) -> Iterator[None]:
-        """Bad input or Ctrl-C leaves the model as it was, not half of a new one."""
-        before = dict(vars(self))
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-
-    def _topics(self) -> Topics:
-        check_is_fitted(self)
-        return self.state_
-
-    def _checked_topic(self, topic: int) -> int:
-        check_is_fitted(self)
-        check_whole("topic", topic)
-        if not 0 <= topic < self.state_.n_topics:
-            raise InputError(f"topic {topic} does not exist; topics are 0 to {self.state_.n_topics - 1}")
-        return int(topic)
+    def _update(self) -> Update:
+        return svi.update
 
     @property
     def _n_features_out(self) -> int:
         return self.state_.n_dims
-
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        return {**state, "_serving": {}} if "_serving" in state else state
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
-        tags.input_tags.string = True
-        tags.transformer_tags.preserves_dtype = []
-        return tags
-
-
-def _renumbered(records: list[SweepRecord], history: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Records of further sweeps, their numbers and seconds counted on from the history so far."""
-    sweeps, seconds = (history[-1]["sweep"], history[-1]["seconds"]) if history else (0, 0.0)
-    further = (replace(record, sweep=sweeps + record.sweep, seconds=seconds + record.seconds) for record in records)
-    return [asdict(record) for record in further]
-
-
-def _largest_in_rows(values: Floats, n: int) -> sparse.csr_matrix:
-    """The n largest entries of each row as they are; ties go to the lower column."""
-    n = min(n, values.shape[1])
-    columns = np.sort(np.argsort(-values, axis=1, kind="stable")[:, :n], axis=1)
-    data = np.take_along_axis(values, columns, axis=1)
-    indptr = np.arange(0, columns.size + 1, n)
-    return sparse.csr_matrix((data.ravel(), columns.ravel(), indptr), shape=values.shape)

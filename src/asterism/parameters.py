@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import numbers
 import reprlib
-from typing import Any
+from collections.abc import Hashable
+from functools import cache
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
@@ -38,18 +41,7 @@ AT_LEAST = {
 }
 POSITIVE = ("alpha", "rho", "tau", "beta", "local_rate")
 NOT_NEGATIVE = ("tol", "local_tol", "step_exponent")
-OPTIONAL = (
-    "n_threads",
-    "candidates",
-    "total_documents",
-    "tau",
-    "beta",
-    "evidence",
-    "random_state",
-    "text_pipeline",
-    "vocabulary",
-)
-FLAGS = ("learn_alpha", "learn_tau", "learn_beta", "warm_start", "verbose")
+FLAGS = ("learn_alpha", "learn_tau", "learn_beta", "warm_start", "sparse", "verbose")
 CHOICES = {
     "inference": INFERENCES,
     "engine": ENGINES,
@@ -60,7 +52,7 @@ CHOICES = {
 
 
 def check_parameters(model: Any) -> None:
-    """Raise InputError for the first setting that makes no sense."""
+    """Raise InputError for the first setting of the model that makes no sense. None does where it is the default."""
     for name, least in AT_LEAST.items():
         _check(model, name, f"a whole number, at least {least}", lambda x, low=least: _is_whole(x) and x >= low)
     for name in POSITIVE:
@@ -117,9 +109,18 @@ def check_whole(name: str, value: Any, least: int | None = None) -> None:
         raise InputError(f"{name}={value!r} must be a whole number{at_least}")
 
 
+@cache
+def _defaults(kind: Hashable) -> dict[str, Any]:
+    """Of a model's settings."""
+    return {name: parameter.default for name, parameter in inspect.signature(cast(type, kind)).parameters.items()}
+
+
 def _check(model: Any, name: str, must_be: str, is_fine: Any) -> None:
+    defaults = _defaults(cast(Hashable, type(model)))
+    if name not in defaults:  # not a setting of this model
+        return
     value = getattr(model, name)
-    if value is None and name in OPTIONAL:
+    if value is None and defaults[name] is None:
         return
     if not is_fine(value):
         shown = reprlib.repr(value).replace("\n", " ")

@@ -1,7 +1,7 @@
 """Save and load: a folder of one JSON file and one safetensors file; no pickle, nothing that can run.
 
 model.json           format version, settings, priors, vocabulary, text pipeline, history, checksum of the arrays
-topics.safetensors   embedding, embedding_cov, document_cov, mean, word_topic.{indptr,indices,data}
+topics.safetensors   the state's arrays: word_topic.{indptr,indices,data} or word_topic, embedding, ...
 
 A folder is written beside its place and moved there when complete, so a reader never sees half of one.
 """
@@ -14,37 +14,43 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import BaseEstimator
 
 from . import __version__
 from .corpus.text import TextPipeline
 from .errors import InputError, ModelFileError
 from .inference.svi import Seen
-from .model.state import Priors, Topics
 from .parameters import check_parameters
 from .training import SweepRecord
 
 FORMAT_VERSION = 1
+# What the models of the first files were, which do not say it.
+FIRST_KIND = "TopicEmbeddingModel"
 JSON_FILE, ARRAYS_FILE = "model.json", "topics.safetensors"
+# Of any state: what an array is made of, and its axes: v words, k topics, m dimensions.
 DTYPES = {
     "embedding": np.float64,
     "embedding_cov": np.float64,
     "document_cov": np.float64,
     "mean": np.float64,
+    "word_topic": np.float32,  # where it is dense
     "word_topic.indptr": np.int64,
     "word_topic.indices": np.int32,
     "word_topic.data": np.float64,
 }
+AXES = {"embedding": "km", "embedding_cov": "mm", "document_cov": "mm", "mean": "k", "word_topic": "vk"}
+PARTS = "indptr", "indices", "data"
 Arrays = dict[str, NDArray[Any]]
-Model = TypeVar("Model")
+Model = TypeVar("Model", bound=BaseEstimator)
 
 
 def save_model(model: Any, folder: str | os.PathLike[str]) -> Path:
@@ -64,14 +70,16 @@ def save_model(model: Any, folder: str | os.PathLike[str]) -> Path:
     return target
 
 
-def load_model(model_class: Callable[..., Model], folder: str | os.PathLike[str]) -> Model:
+def load_model(model_class: type[Model], folder: str | os.PathLike[str]) -> Model:
     """Read a model folder; anything wrong with it is a ModelFileError that says what."""
     path = Path(folder)
     description = _read_description(path)
+    if (kind := description.get("kind", FIRST_KIND)) != model_class._kind:
+        raise ModelFileError(f"{path} holds a model of kind {kind!r}, not {model_class._kind!r}")
     arrays = _read_arrays(path, description)
     try:
-        state = _state_from(arrays, description)
-        model = model_class(**_parameters_from(description))
+        state = _state_from(arrays, description, model_class._state_class)
+        model: Model = model_class(**_parameters_from(description))
         _restore(model, description, state)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ModelFileError(f"{path / JSON_FILE} is damaged: {_reason(error)}") from error
@@ -123,25 +131,26 @@ def _check_writable(target: Path) -> None:
 # --- writing --------------------------------------------------------------------------------------------------
 
 
-def _arrays_of(state: Topics) -> Arrays:
-    word_topic = state.word_topic
-    arrays = {
-        "embedding": state.embedding,
-        "embedding_cov": state.embedding_cov,
-        "document_cov": state.document_cov,
-        "mean": state.mean,
-        "word_topic.indptr": word_topic.indptr,
-        "word_topic.indices": word_topic.indices,
-        "word_topic.data": word_topic.data,
-    }
+def _arrays_of(state: Any) -> Arrays:
+    arrays: Arrays = {}
+    for name in _array_names(type(state)):
+        value = getattr(state, name)
+        if sparse.issparse(value):
+            arrays |= {f"{name}.{part}": getattr(value, part) for part in PARTS}
+        else:
+            arrays[name] = value
     return {name: np.ascontiguousarray(array, DTYPES[name]) for name, array in arrays.items()}
+
+
+def _array_names(state_class: type) -> list[str]:
+    return [field.name for field in fields(state_class) if field.name != "priors"]
 
 
 def _describe(model: Any) -> dict[str, Any]:
     parameters = model.get_params(deep=False)
     if not isinstance(parameters["random_state"], int | np.integer | None):
         parameters["random_state"] = model._seed
-    if not isinstance(parameters["init"], str):
+    if not isinstance(parameters.get("init", ""), str):
         parameters["init"] = "lda"  # topics to begin with have done their service
     if parameters["text_pipeline"] is not None:
         parameters["text_pipeline"] = parameters["text_pipeline"].get_params(deep=False)
@@ -152,6 +161,8 @@ def _describe(model: Any) -> dict[str, Any]:
         "format": "asterism model",
         "format_version": FORMAT_VERSION,
         "asterism_version": __version__,
+        "kind": model._kind,
+        "n_topics": model.state_.n_topics,
         "parameters": parameters,
         "priors": vars(model.state_.priors),
         "vocabulary": list(model.vocabulary_),
@@ -254,33 +265,51 @@ def _content(path: Path) -> bytes:
         raise ModelFileError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _state_from(arrays: Arrays, description: dict[str, Any]) -> Topics:
-    _check_arrays(arrays)
-    shape = len(_words(description, "vocabulary")), len(arrays["embedding"])
-    parts = [arrays[f"word_topic.{part}"] for part in ("data", "indices", "indptr")]
-    word_topic = sparse.csr_matrix(tuple(parts), shape=shape)
-    word_topic.check_format(full_check=True)
-    priors = Priors(**{name: float(value) for name, value in description["priors"].items()})
-    if not all(0 < value < np.inf for value in vars(priors).values()):
+def _state_from(arrays: Arrays, description: dict[str, Any], state_class: type) -> Any:
+    n_words = len(_words(description, "vocabulary"))
+    n_topics = _whole(description, "n_topics") if "n_topics" in description else len(arrays["embedding"])
+    parts = {}
+    for name in _array_names(state_class):
+        if name in arrays:
+            parts[name] = _checked(arrays, name)
+        else:
+            parts[name] = _matrix_from(arrays, name, (n_words, n_topics))
+    _check_shapes(parts, {"v": n_words, "k": n_topics})
+    if parts["word_topic"].min() < 0:
+        raise ValueError("word_topic holds a negative number")
+    return state_class(**parts, priors=_priors_from(description, get_type_hints(state_class)["priors"]))
+
+
+def _matrix_from(arrays: Arrays, name: str, shape: tuple[int, int]) -> sparse.csr_matrix:
+    indptr, indices, data = (_checked(arrays, f"{name}.{part}") for part in PARTS)
+    matrix = sparse.csr_matrix((data, indices, indptr), shape=shape)
+    matrix.check_format(full_check=True)
+    return matrix
+
+
+def _checked(arrays: Arrays, name: str) -> NDArray[Any]:
+    if arrays[name].dtype != DTYPES[name]:
+        raise ValueError(f"{name} holds {arrays[name].dtype}, not {np.dtype(DTYPES[name])}")
+    if not np.isfinite(arrays[name]).all():
+        raise ValueError(f"{name} holds a number that is not finite")
+    return arrays[name]
+
+
+def _check_shapes(parts: dict[str, Any], sizes: dict[str, int]) -> None:
+    """That arrays are as large as the model is; the first one with an axis that is not known yet says its size."""
+    for name, array in parts.items():
+        axes = AXES[name]
+        if array.ndim == len(axes):
+            sizes = dict(zip(axes, array.shape, strict=True)) | sizes
+        if array.shape != tuple(sizes.get(axis) for axis in axes):
+            raise ValueError(f"{name} is of shape {array.shape}")
+
+
+def _priors_from(description: dict[str, Any], priors_class: type) -> Any:
+    priors = {name: float(value) for name, value in description["priors"].items()}
+    if not all(0 < value < np.inf for value in priors.values()):
         raise ValueError("a prior is not a positive number")
-    dense = {name: arrays[name] for name in ("embedding", "embedding_cov", "document_cov", "mean")}
-    return Topics(**dense, word_topic=word_topic, priors=priors)
-
-
-def _check_arrays(arrays: Arrays) -> None:
-    for name, dtype in DTYPES.items():
-        if arrays[name].dtype != dtype:
-            raise ValueError(f"{name} holds {arrays[name].dtype}, not {np.dtype(dtype)}")
-        if not np.isfinite(arrays[name]).all():
-            raise ValueError(f"{name} holds a number that is not finite")
-    n_topics, n_dims = arrays["embedding"].shape
-    if arrays["mean"].shape != (n_topics,):
-        raise ValueError(f"mean is not of length {n_topics}")
-    for name in ("embedding_cov", "document_cov"):
-        if arrays[name].shape != (n_dims, n_dims):
-            raise ValueError(f"{name} is not {n_dims} x {n_dims}")
-    if (arrays["word_topic.data"] < 0).any():
-        raise ValueError("word_topic.data holds a negative number")
+    return priors_class(**priors)
 
 
 def _words(description: dict[str, Any], name: str) -> list[str]:
@@ -297,7 +326,7 @@ def _parameters_from(description: dict[str, Any]) -> dict[str, Any]:
     return parameters
 
 
-def _restore(model: Any, description: dict[str, Any], state: Topics) -> None:
+def _restore(model: Any, description: dict[str, Any], state: Any) -> None:
     check_parameters(model)
     model.state_ = state
     model.vocabulary_ = np.array(description["vocabulary"], dtype=object)

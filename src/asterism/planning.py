@@ -98,6 +98,15 @@ def memory_needed(size: Size, is_memoized: bool, n_threads: int) -> dict[str, in
     }
 
 
+def lda_memory_needed(size: Size, batch_size: int, is_sparse: bool) -> dict[str, int]:
+    """Of baselines.LDA: dense topics thrice, which are new, old and a step's, and a batch's words and documents."""
+    corpus = AN_ENTRY * size.entries + A_DOCUMENT * size.documents
+    if is_sparse:
+        return {"sweeps": corpus + AN_EXCHANGED_PAIR * size.pairs}
+    of_batch = min(size.words, batch_size * -(-size.entries // max(1, size.documents))) + 2 * batch_size
+    return {"sweeps": corpus + 4 * size.topics * (3 * size.words + of_batch)}
+
+
 def available_memory() -> int | None:
     """Bytes that this process can still have: what the machine has free, and what its group is allowed."""
     found = []

@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
-from .engines.base import Engine
+from .engines.base import TopicEngine
 from .evaluation.completion import Completion, completion_score
 from .inference.base import Learner, one_blas_thread
 from .inference.tuning import tuned
-from .model.state import Topics
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Trained:
-    topics: Topics
+    topics: Any  # the model's state
     history: list[SweepRecord]
     converged: bool
 
@@ -65,7 +65,7 @@ def train(
     learner: Learner,
     n_documents: int,
     heldout: Completion | None,
-    engine: Engine,
+    engine: TopicEngine,
     settings: TrainingSettings,
     report: Report,
 ) -> Trained:
@@ -78,14 +78,14 @@ def _train(
     learner: Learner,
     n_documents: int,
     heldout: Completion | None,
-    engine: Engine,
+    engine: TopicEngine,
     settings: TrainingSettings,
     report: Report,
 ) -> Trained:
     began = time.perf_counter()
     history: list[SweepRecord] = []
     scores: list[float] = []
-    best: Topics | None = None
+    best: Any = None
     for done in learner.warm_up():
         report(Progress(-1, settings.max_sweeps, done, n_documents, None))
     for sweep in range(settings.max_sweeps):
@@ -109,7 +109,7 @@ def _train(
     return Trained(topics, history, has_settled(scores, settings.tol))
 
 
-def _score(engine: Engine, heldout: Completion, topics: Topics) -> float:
+def _score(engine: TopicEngine, heldout: Completion, topics: Any) -> float:
     return completion_score(engine, engine.prepare(topics), heldout)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from asterism.engines import _cpu_kernels as kernels
-from asterism.engines._jit import exp_of
+from asterism.engines._jit import exp_of, log_of, sin_pi_of
 from asterism.model import random, tokens
 
 # Parts of kernels have no door from Python; these are doors.
@@ -42,6 +42,22 @@ def exponentials(x, out):
 
 
 @numba.njit
+def logarithms(x):
+    out = np.empty_like(x)
+    for i in range(x.size):
+        out[i] = log_of(x[i])
+    return out
+
+
+@numba.njit
+def sines(x):
+    out = np.empty_like(x)
+    for i in range(x.size):
+        out[i] = sin_pi_of(x[i])
+    return out
+
+
+@numba.njit
 def largest(values):
     return kernels.largest(values)
 
@@ -52,6 +68,21 @@ def test_normals_equal_the_references(n):
     out = np.empty(n)
     fill_normals(stream[0], out)
     np.testing.assert_allclose(out, random.normals(stream, n)[0], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 7, 10_000])
+def test_normals_in_single_precision_are_near_the_references(n):
+    stream = random.stream(3, 4)
+    out = np.empty(n, np.float32)
+    fill_normals(stream[0], out)
+    np.testing.assert_allclose(out, random.normals(stream, n)[0], rtol=1e-5, atol=1e-5)
+
+
+def test_logarithms_and_sines_are_right_to_a_few_bits_in_single_precision():
+    x = np.concatenate([np.geomspace(2.0**-32, 1e30, 100_001), [1.0, 0.70710677, 0.9999999]]).astype(np.float32)
+    np.testing.assert_allclose(logarithms(x), np.log(x.astype(np.float64)), rtol=3e-7, atol=1e-7)
+    x = np.linspace(-1, 1, 100_001).astype(np.float32)
+    np.testing.assert_allclose(sines(x), np.sin(np.pi * x.astype(np.float64)), rtol=0, atol=3e-7)
 
 
 def test_uniforms_and_streams_equal_the_references():

@@ -13,7 +13,10 @@ import numpy as np
 from ..model.document import ADAGRAD_FLOOR
 from ..model.random import DRAWS, GOLDEN, MIX_1, MIX_2, NOISE
 from ..model.tokens import LEAST_SHARE, LEAVINGS
-from ._jit import exp_of, kernel, part, reduction
+from ._jit import exp_of, kernel, like, log_of, part, reduction, sin_pi_of
+
+# Documents that stochastic inference has in work at a time.
+SLOTS = 16
 
 Array = Any  # arrays of any float width: the kernels are compiled for what they are given
 
@@ -67,11 +70,18 @@ class Local(NamedTuple):
 class Candidates(NamedTuple):
     """Scratch for the candidates of a document's tokens: see model/tokens.py."""
 
-    heap: Array  # the K_s heaviest topics
+    heap: Array  # the K_s heaviest topics; once they are weighed in ascending order, then -1
     is_top: Array  # the same as marks [k]
     scale: Array  # exp(ξ - max ξ) [k]
     rest_of_top: Array  # the top bucket's mass [k]
     cumulative: Array  # running sums of a word's own bucket
+
+
+class Leavers(NamedTuple):
+    """Scratch of leave_itself: pairs of a word and a topic that something leaves."""
+
+    heavy: Array  # their places in the word's row
+    heavy_omega: Array  # what is left of their mass
 
 
 # --- random numbers: model/random.py, one value at a time --------------------------------------------------------
@@ -99,15 +109,20 @@ def uniform(stream: Any, index: int) -> float:
 
 @part
 def fill_normals(stream: Any, out: Array) -> None:
-    """out[:] = random.normals(stream, len(out))."""
-    for pair in range((out.size + 1) // 2):
+    """out[:] = random.normals(stream, len(out)), with cos(2π v) = -cos(π (2 v - 1)), and sin alike."""
+    real = out.dtype.type
+    one, half, minus_two, to_unit = real(1), real(0.5), real(-2), real(_TO_UNIT_32)
+    for pair in range(out.size // 2):
         halves = mix(stream + GOLDEN * (np.uint64(pair) + _ONE))
-        unit = (np.float64(halves >> _32) + 1.0) * _TO_UNIT_32
-        radius = np.sqrt(-2.0 * np.log(unit))
-        angle = 2.0 * np.pi * np.float64(halves & _LOW_HALF) * _TO_UNIT_32
-        out[2 * pair] = radius * np.cos(angle)
-        if 2 * pair + 1 < out.size:
-            out[2 * pair + 1] = radius * np.sin(angle)
+        radius = np.sqrt(minus_two * log_of((real(halves >> _32) + one) * to_unit))
+        turn = real(halves & _LOW_HALF) * (to_unit + to_unit) - one
+        out[2 * pair] = -radius * sin_pi_of(half - abs(turn))
+        out[2 * pair + 1] = -radius * sin_pi_of(turn)
+    if out.size % 2 == 1:
+        halves = mix(stream + GOLDEN * (np.uint64(out.size // 2) + _ONE))
+        radius = np.sqrt(minus_two * log_of((real(halves >> _32) + one) * to_unit))
+        turn = real(halves & _LOW_HALF) * (to_unit + to_unit) - one
+        out[out.size - 1] = -radius * sin_pi_of(half - abs(turn))
 
 
 @reduction
@@ -156,15 +171,19 @@ def mark_heaviest(weights: Array, heap: Array, marked: Array) -> None:
     n_topics, size = weights.size, heap.size
     if size >= n_topics:
         marked[:] = True
+        for k in range(n_topics):
+            heap[k] = k
         return
     for k in range(size):
         heap[k] = k
     for position in range(size // 2 - 1, -1, -1):
         _sift_down(weights, heap, position, size)
+    lightest = weights[heap[0]]
     for k in range(size, n_topics):
-        if _is_lighter(weights, heap[0], k):
+        if weights[k] > lightest:  # of equals the lower number stays
             heap[0] = k
             _sift_down(weights, heap, 0, size)
+            lightest = weights[heap[0]]
     marked[:] = False
     for position in range(size):
         marked[heap[position]] = True
@@ -186,15 +205,30 @@ def new_candidates(n_topics: int, n_top: int, like: Array) -> Any:
 
 
 @part
+def sort(values: Array) -> None:
+    """In place; there are few."""
+    for i in range(1, values.size):
+        value, place = values[i], i
+        while place > 0 and values[place - 1] > value:
+            values[place] = values[place - 1]
+            place -= 1
+        values[place] = value
+
+
+@part
 def weigh_candidates(weights: Array, table: Any, candidates: Any) -> float:
     """tokens.candidate_mass, the part shared by a document's words; returns the top bucket's total."""
     mark_heaviest(weights, candidates.heap, candidates.is_top)
+    top = candidates.heap[: weights.size]
+    sort(top)
+    candidates.heap[weights.size :] = -1
     heaviest = largest(weights)
-    total = 0.0
     for k in range(weights.size):
-        scale = exp_of(weights[k] - heaviest)
-        candidates.scale[k] = scale
-        candidates.rest_of_top[k] = scale * table.rest[k] if candidates.is_top[k] else 0.0
+        candidates.scale[k] = exp_of(weights[k] - heaviest)
+        candidates.rest_of_top[k] = 0
+    total = 0.0
+    for k in top:
+        candidates.rest_of_top[k] = candidates.scale[k] * table.rest[k]
         total += candidates.rest_of_top[k]
     return total
 
@@ -225,7 +259,9 @@ def pick(target: float, own_total: float, word: int, table: Any, candidates: Any
                 low = middle + 1
         return int(table.topics[start + low])
     running, last = own_total, 0
-    for k in range(candidates.rest_of_top.size):
+    for k in candidates.heap:
+        if k < 0:
+            break
         if candidates.rest_of_top[k] > 0:
             running += candidates.rest_of_top[k]
             last = k
@@ -350,32 +386,6 @@ def expect_counts(
 
 
 @part
-def embed(weights: Array, space: Any, moment: Array, out: Array) -> None:
-    """out = document.embed(weights, topics); moment [m] is scratch."""
-    moment[:] = 0
-    for k in range(weights.size):
-        weight = weights[k] - space.mean[k]
-        for m in range(moment.size):
-            moment[m] += weight * space.embedding[k, m]
-    out[:] = 0
-    for n in range(moment.size):
-        factor = moment[n]
-        for m in range(out.size):
-            out[m] += factor * space.gain[n, m]
-
-
-@part
-def prior_mean(gamma: Array, space: Any, out: Array) -> None:
-    """out = m + U γ."""
-    for k in range(out.size):
-        out[k] = space.mean[k]
-    for m in range(gamma.size):
-        factor = gamma[m]
-        for k in range(out.size):
-            out[k] += factor * space.embedding_by_dim[m, k]
-
-
-@part
 def softmax(weights: Array, out: Array) -> None:
     """out = softmax(weights)."""
     heaviest = largest(weights)
@@ -388,29 +398,35 @@ def softmax(weights: Array, out: Array) -> None:
         out[k] *= inverse
 
 
+@reduction
+def add_softmax(weights: Array, share: Any, out: Array) -> None:
+    """out += share softmax(weights), which are overwritten."""
+    heaviest, total = largest(weights), 0.0
+    for k in range(weights.size):
+        weights[k] = exp_of(weights[k] - heaviest)
+        total += weights[k]
+    factor = out.dtype.type(share / total)
+    for k in range(weights.size):
+        out[k] += factor * weights[k]
+
+
 @part
-def noisy_softmax(weights: Array, stream: Any, n_samples: int, sigma: Any, scratch: Array, out: Array) -> None:
-    """out = mean over samples t of softmax(ξ + σ ε_t); scratch is [2, k]."""
-    noisy, theta = scratch[0], scratch[1]
+def noisy_softmax(weights: Array, stream: Any, n_samples: int, sigma: Any, noisy: Array, out: Array) -> None:
+    """out = mean over samples t of softmax(ξ + σ ε_t); noisy [k] is scratch."""
     out[:] = 0
     for t in range(n_samples):
         fill_normals(substream(stream, t), noisy)
         for k in range(weights.size):
             noisy[k] = weights[k] + sigma * noisy[k]
-        softmax(noisy, theta)
-        for k in range(weights.size):
-            out[k] += theta[k]
-    share = out.dtype.type(1.0 / n_samples)
-    for k in range(weights.size):
-        out[k] *= share
+        add_softmax(noisy, 1.0 / n_samples, out)
 
 
-@part
+@reduction
 def adagrad_step(
     weights: Array, mean: Array, counts: Array, n_tokens: Any, theta: Array, tau: Any, rate: Any, squares: Array
 ) -> float:
     """One step along document.weight_gradient; returns the mean change of a weight."""
-    change = 0.0
+    change = like(0.0, weights[0])
     for k in range(weights.size):
         gradient = tau * (mean[k] - weights[k]) + counts[k] - n_tokens * theta[k]
         squares[k] += gradient * gradient
@@ -421,6 +437,60 @@ def adagrad_step(
 
 
 # --- documents ---------------------------------------------------------------------------------------------------
+
+
+class Rounds(NamedTuple):
+    """Documents that are in work: a row for each. All are multiplied by U at once, always as many rows, so that a
+    document's bits do not depend on its neighbours."""
+
+    document: Array  # which one; -1 where there is none
+    is_done: Array
+    embedding: Array  # γ [slot, m]
+    moment: Array  # U'(ξ - m) [slot, m]
+    weights: Array  # ξ [slot, k]
+    squares: Array  # Adagrad's [slot, k]
+    mean: Array  # U γ, then ξ - m [slot, k]
+
+
+@part
+def new_rounds(space: Any) -> Any:
+    n_topics, n_dims = space.embedding.shape
+    real = space.embedding.dtype
+    of_dims, of_topics = np.zeros((2, SLOTS, n_dims), real), np.zeros((3, SLOTS, n_topics), real)
+    number = np.full((2, SLOTS), -1, np.int64)
+    return Rounds(number[0], number[1], of_dims[0], of_dims[1], of_topics[0], of_topics[1], of_topics[2])
+
+
+@part
+def sample_round(
+    slot: int,
+    corpus: Any,
+    table: Any,
+    space: Any,
+    local: Any,
+    stream: Any,
+    step: int,
+    candidates: Any,
+    work: Array,
+    draws: Array,
+    rounds: Any,
+) -> bool:
+    """Tokens and weights of one document, given its embedding; returns whether it is done. `work` [3, k] is scratch."""
+    d, weights, mean = rounds.document[slot], rounds.weights[slot], rounds.mean[slot]
+    counts, theta, noisy = work[0], work[1], work[2]
+    n_tokens = corpus.token_offsets[corpus.indptr[d + 1]] - corpus.token_offsets[corpus.indptr[d]]
+    change = 0.0
+    if n_tokens > 0:
+        draw_tokens(d, corpus, table, weights, substream(substream(stream, DRAWS), step), candidates, draws, counts)
+        for k in range(weights.size):
+            mean[k] += space.mean[k]
+        sigma, noise = weights.dtype.type(space.tau**-0.5), substream(substream(stream, NOISE), step)
+        noisy_softmax(weights, noise, local.n_samples, sigma, noisy, theta)
+        n = weights.dtype.type(n_tokens)
+        change = adagrad_step(weights, mean, counts, n, theta, space.tau, local.rate, rounds.squares[slot])
+        for k in range(weights.size):
+            mean[k] = weights[k] - space.mean[k]
+    return bool(n_tokens == 0 or change < local.tol)
 
 
 @kernel
@@ -438,31 +508,32 @@ def sample_documents(
     steps: Array,
 ) -> None:
     """document.sample_document for documents first:last; fills draws, γ, ξ and the rounds taken."""
-    n_topics, n_dims = space.embedding.shape
-    real = space.embedding.dtype.type
-    work = np.empty((6, n_topics), space.embedding.dtype)
-    mean, squares, theta, counts, scratch = work[0], work[1], work[2], work[3], work[4:]
-    moment = np.empty(n_dims, space.embedding.dtype)
-    candidates = new_candidates(n_topics, local.n_top, space.embedding)
-    sigma = real(space.tau**-0.5)
-    for d in range(first, last):
-        weights, gamma = xis[d], gammas[d]
-        gamma[:] = 0
-        for k in range(n_topics):
-            weights[k], squares[k] = space.mean[k], ADAGRAD_FLOOR
-        n_tokens = real(corpus.token_offsets[corpus.indptr[d + 1]] - corpus.token_offsets[corpus.indptr[d]])
-        draw_stream, noise_stream = substream(streams[d], DRAWS), substream(streams[d], NOISE)
-        steps[d] = 0
-        while n_tokens > 0 and steps[d] < local.max_steps:
-            step_draws, step_noise = substream(draw_stream, steps[d]), substream(noise_stream, steps[d])
-            draw_tokens(d, corpus, table, weights, step_draws, candidates, draws, counts)
-            prior_mean(gamma, space, mean)
-            noisy_softmax(weights, step_noise, local.n_samples, sigma, scratch, theta)
-            change = adagrad_step(weights, mean, counts, n_tokens, theta, space.tau, local.rate, squares)
-            embed(weights, space, moment, gamma)
-            steps[d] += 1
-            if change < local.tol:
-                break
+    rounds, waiting, n_done = new_rounds(space), first, 0
+    work = np.empty((3, space.mean.size), space.embedding.dtype)
+    candidates = new_candidates(space.mean.size, local.n_top, space.embedding)
+    while n_done < last - first:
+        for slot in range(SLOTS):
+            if rounds.document[slot] < 0 and waiting < last:
+                rounds.document[slot], rounds.is_done[slot], steps[waiting] = waiting, 0, 0
+                rounds.embedding[slot], rounds.weights[slot], rounds.squares[slot] = 0, space.mean, ADAGRAD_FLOOR
+                waiting += 1
+        np.dot(rounds.embedding, space.embedding_by_dim, rounds.mean)
+        for slot in range(SLOTS):
+            d = rounds.document[slot]
+            if d >= 0:
+                is_done = sample_round(
+                    slot, corpus, table, space, local, streams[d], steps[d], candidates, work, draws, rounds
+                )
+                steps[d] += corpus.indptr[d + 1] > corpus.indptr[d]
+                rounds.is_done[slot] = is_done or steps[d] >= local.max_steps
+        np.dot(rounds.mean, space.embedding, rounds.moment)
+        np.dot(rounds.moment, space.gain, rounds.embedding)
+        for slot in range(SLOTS):
+            d = rounds.document[slot]
+            if d >= 0 and rounds.is_done[slot]:
+                gammas[d], xis[d] = rounds.embedding[slot], rounds.weights[slot]
+                rounds.document[slot] = -1
+                n_done += 1
 
 
 @kernel

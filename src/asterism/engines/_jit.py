@@ -86,3 +86,66 @@ def _compiled_exp_of(x: Any) -> Any:
         return (tail * (r * r) + r + one) * i32((i32(power) + bias) << mantissa_bits).view(f32)
 
     return exp_float32
+
+
+def log_of(x: Any) -> Any:
+    """log(x) of a normal positive number, likewise."""
+    return np.log(x)
+
+
+@overload(log_of)
+def _compiled_log_of(x: Any) -> Any:
+    if x != numba.types.float32:
+
+        def log_any(x: Any) -> Any:
+            return np.log(x)
+
+        return log_any
+    f32, i32 = np.float32, np.int32
+    ln2_high, ln2_low, half, one = f32(0.693359375), f32(-2.12194440e-4), f32(0.5), f32(1.0)
+    root_half, mantissa, exponent_of_half = f32(0.707106781), i32(0x007FFFFF), i32(0x3F000000)
+    # log(1 + r) on [√½ - 1, √2 - 1]: r - r²/2 + r³ (c8 + r (c7 + ...)), Cephes' coefficients.
+    c0, c1, c2 = f32(7.0376836292e-2), f32(-1.1514610310e-1), f32(1.1676998740e-1)
+    c3, c4, c5 = f32(-1.2420140846e-1), f32(1.4249322787e-1), f32(-1.6668057665e-1)
+    c6, c7, c8 = f32(2.0000714765e-1), f32(-2.4999993993e-1), f32(3.3333331174e-1)
+
+    def log_float32(x: Any) -> Any:
+        bits = f32(x).view(i32)
+        power = f32((bits >> i32(23)) - i32(126))
+        m = i32((bits & mantissa) | exponent_of_half).view(f32)  # x = m 2^power with m in [½, 1)
+        is_low = m < root_half
+        r = (m + m - one) if is_low else (m - one)
+        power = (power - one) if is_low else power
+        high = ((((c0 * r + c1) * r + c2) * r + c3) * r + c4) * r + c5
+        tail = ((high * r + c6) * r + c7) * r + c8
+        s = r * r
+        return (r * s * tail + power * ln2_low - half * s) + r + power * ln2_high
+
+    return log_float32
+
+
+def sin_pi_of(x: Any) -> Any:
+    """sin(π x) for x in [-1, 1], likewise."""
+    return np.sin(np.pi * x)
+
+
+@overload(sin_pi_of)
+def _compiled_sin_pi_of(x: Any) -> Any:
+    if x != numba.types.float32:
+
+        def sin_any(x: Any) -> Any:
+            return np.sin(np.pi * x)
+
+        return sin_any
+    f32 = np.float32
+    half, one = f32(0.5), f32(1.0)
+    # sin(π y) / y on [-½, ½] as a polynomial in y², by least squares.
+    c0, c1, c2, c3, c4 = f32(3.14159264), f32(-5.167710084), f32(2.550077523), f32(-0.5982912856), f32(0.07765766031)
+
+    def sin_float32(x: Any) -> Any:
+        y = (one - x) if x > half else x
+        y = (-one - x) if x < -half else y
+        s = y * y
+        return y * ((((c4 * s + c3) * s + c2) * s + c1) * s + c0)
+
+    return sin_float32

@@ -12,13 +12,37 @@ from ..model.state import Batch, Documents, Floats, Ints, Statistics, Topics
 from ..model.walks import Side
 
 
-class Engine(Protocol):
-    """Answers about a batch are pure functions of (topics, batch, seed, sweep), for any number of threads."""
+class Inferred(Protocol):
+    """What any model infers of documents."""
+
+    @property
+    def weights(self) -> Floats:
+        """Topic weights, whose softmax is a document's proportions [d, k]."""
+
+
+class TopicEngine(Protocol):
+    """What training and evaluation ask of an engine, whatever the model. Answers about a batch are pure functions of
+    (topics, batch, seed, sweep), for any number of threads."""
 
     name: str
 
-    def prepare(self, topics: Topics) -> Any:
+    def prepare(self, topics: Any) -> Any:
         """What this engine needs of the topics, in its own form; made once each time the topics change."""
+
+    def statistics(self, prepared: Any, batch: Batch, seed: int, sweep: int) -> Any:
+        """Infer the batch's documents, and sum up what that says about the topics; `n_steps` counts local rounds."""
+
+    def infer(self, prepared: Any, batch: Batch) -> Inferred:
+        """Documents under fixed topics; nothing random, each document on its own."""
+
+    def log_likelihood(self, prepared: Any, weights: Floats, batch: Batch) -> Floats:
+        """Σ_n log Σ_k softmax(weights)_k E[φ_k,w_n] of each document [d]."""
+
+
+class Engine(TopicEngine, Protocol):
+    """Of the topic embedding model."""
+
+    def prepare(self, topics: Topics) -> Any: ...
 
     def statistics(self, prepared: Any, batch: Batch, seed: int, sweep: int) -> Statistics:
         """Draw the batch's tokens and infer its documents, and sum up what that says about the topics."""

@@ -59,7 +59,9 @@ class CpuEngine:
         self._blas = ThreadpoolController()
 
     def prepare(self, topics: Topics) -> CpuTopics:
-        table = words.draw_table(topics, self._kept_for_drawing(topics.word_topic), self.settings.collapsed)
+        settings = self.settings
+        kept = kept_for_drawing(topics.word_topic, settings.words_per_topic, settings.topics_per_word, self.dtype)
+        table = words.draw_table(topics, kept, settings.collapsed)
         embedding = topics.embedding.astype(self.dtype)
         gain = (topics.priors.tau * topics.document_cov).astype(self.dtype)
         return CpuTopics(
@@ -77,8 +79,7 @@ class CpuEngine:
         )
 
     def _table(self, table: DrawTable) -> kernels.Table:
-        weights, rest = table.weights.astype(self.dtype), table.rest.astype(self.dtype)
-        return kernels.Table(table.indptr, table.topics, weights, rest)
+        return table_of(table, self.dtype)
 
     def statistics(self, prepared: CpuTopics, batch: Batch, seed: int, sweep: int) -> Statistics:
         topics = prepared.topics
@@ -89,7 +90,7 @@ class CpuEngine:
         gamma = documents.embedding.astype(np.float64)
         return Statistics(
             count_draws(np.repeat(batch.words, batch.counts), draws, topics.n_words, topics.n_topics),
-            self._over_documents(documents.weights - topics.mean.astype(self.dtype), gamma),
+            self._over_documents(documents.weights, topics.mean, gamma),
             gamma.T @ gamma,
             len(batch),
             n_steps,
@@ -100,26 +101,12 @@ class CpuEngine:
     ) -> int:
         """document.sample_document; returns the rounds taken."""
         settings, steps = self.settings, np.zeros(len(batch), dtype=np.int64)
-        self._over_blocks(
-            len(batch),
-            DOCUMENTS_A_BLOCK,
-            kernels.sample_documents,
-            corpus_of(batch),
-            prepared.table,
-            prepared.space,
-            kernels.Local(
-                settings.topics_per_document,
-                settings.n_samples,
-                self.dtype.type(settings.rate),
-                settings.max_steps,
-                settings.tol,
-            ),
-            random.stream(seed, sweep, batch.documents),
-            draws,
-            documents.embedding,
-            documents.weights,
-            steps,
-        )
+        rate = self.dtype.type(settings.rate)
+        local = kernels.Local(settings.topics_per_document, settings.n_samples, rate, settings.max_steps, settings.tol)
+        streams, found = random.stream(seed, sweep, batch.documents), (draws, *documents.arrays(), steps)
+        arguments = corpus_of(batch), prepared.table, prepared.space, local, streams, *found
+        with self._one_blas_thread():
+            self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, kernels.sample_documents, *arguments)
         return int(steps.sum())
 
     def _newton(
@@ -324,27 +311,12 @@ class CpuEngine:
         )
         return result
 
-    def _kept_for_drawing(self, word_topic: sparse.csr_matrix) -> NDArray[np.bool_]:
-        """words.kept_for_drawing, without sorting."""
-        if self.settings.topics_per_word >= word_topic.shape[1]:
-            return np.ones(word_topic.nnz, dtype=np.bool_)
-        values = word_topic.data.astype(self.dtype)  # the type that the heap is compiled for already
-        in_word = np.empty(word_topic.nnz, dtype=np.bool_)
-        kernels.keep_largest_in_rows(word_topic.indptr, values, self.settings.topics_per_word, in_word)
-        positions = sparse.csr_matrix((np.arange(word_topic.nnz), word_topic.indices, word_topic.indptr))
-        positions = positions.tocsc()
-        in_topic = np.empty_like(in_word)
-        by_topic = values[positions.data]
-        kernels.keep_largest_in_rows(positions.indptr, by_topic, self.settings.words_per_topic, in_topic)
-        in_word[positions.data[in_topic]] = True
-        return in_word
-
-    def _over_documents(self, weights: Floats, embedding: Floats) -> Floats:
-        """Σ_d ξ_d γ_d' [k, m]."""
+    def _over_documents(self, weights: Floats, mean: Floats, embedding: Floats) -> Floats:
+        """Σ_d (ξ_d - m) γ_d' [k, m]."""
         result = np.empty((weights.shape[1], embedding.shape[1]))
 
         def block(first: int, last: int) -> None:
-            result[first:last] = weights[:, first:last].astype(np.float64).T @ embedding
+            result[first:last] = (weights[:, first:last] - mean[first:last]).T @ embedding
 
         with self._one_blas_thread():
             self._over_blocks(len(result), TOPICS_A_BLOCK, block)
@@ -362,15 +334,42 @@ class CpuEngine:
 
     def _over_blocks(self, n: int, size: int, work: Callable[..., None], *arguments: Any) -> None:
         """work(first, last, *arguments) for every block of range(n), on all threads."""
-        firsts = range(0, n, size)
-        if self.n_threads == 1 or len(firsts) <= 1:
-            for first in firsts:
-                work(first, min(first + size, n), *arguments)
-            return
-        with ThreadPoolExecutor(self.n_threads) as pool:
-            for future in [pool.submit(work, first, min(first + size, n), *arguments) for first in firsts]:
-                future.result()
+        over_blocks(self.n_threads, n, size, work, *arguments)
+
+
+def over_blocks(n_threads: int, n: int, size: int, work: Callable[..., None], *arguments: Any) -> None:
+    """work(first, last, *arguments) for every block of range(n), on all threads."""
+    firsts = range(0, n, size)
+    if n_threads == 1 or len(firsts) <= 1:
+        for first in firsts:
+            work(first, min(first + size, n), *arguments)
+        return
+    with ThreadPoolExecutor(n_threads) as pool:
+        for future in [pool.submit(work, first, min(first + size, n), *arguments) for first in firsts]:
+            future.result()
+
+
+def kept_for_drawing(
+    word_topic: sparse.csr_matrix, words_per_topic: int, topics_per_word: int, dtype: DTypeLike
+) -> NDArray[np.bool_]:
+    """words.kept_for_drawing, without sorting."""
+    if topics_per_word >= word_topic.shape[1]:
+        return np.ones(word_topic.nnz, dtype=np.bool_)
+    values = word_topic.data.astype(dtype)  # the type that the heap is compiled for already
+    in_word = np.empty(word_topic.nnz, dtype=np.bool_)
+    kernels.keep_largest_in_rows(word_topic.indptr, values, topics_per_word, in_word)
+    positions = sparse.csr_matrix((np.arange(word_topic.nnz), word_topic.indices, word_topic.indptr))
+    positions = positions.tocsc()
+    in_topic = np.empty_like(in_word)
+    by_topic = values[positions.data]
+    kernels.keep_largest_in_rows(positions.indptr, by_topic, words_per_topic, in_topic)
+    in_word[positions.data[in_topic]] = True
+    return in_word
 
 
 def corpus_of(batch: Batch) -> kernels.Corpus:
     return kernels.Corpus(batch.indptr, batch.words, batch.counts, batch.token_offsets)
+
+
+def table_of(table: DrawTable, dtype: DTypeLike) -> kernels.Table:
+    return kernels.Table(table.indptr, table.topics, table.weights.astype(dtype), table.rest.astype(dtype))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..engines.base import Engine
+from ..engines.base import TopicEngine
 from ..model import random
 from ..model.state import Batch
 
@@ -49,7 +49,7 @@ def split_tokens(counts: sparse.csr_matrix) -> Completion:
     return Completion(_with_data(counts, counts.data - scored), _with_data(counts, scored))
 
 
-def completion_score(engine: Engine, prepared: Any, halves: Completion) -> float:
+def completion_score(engine: TopicEngine, prepared: Any, halves: Completion) -> float:
     """Log-likelihood per scored token; nan where no document has two tokens."""
     total = 0.0
     for first in range(0, halves.observed.shape[0], DOCUMENTS_A_BATCH):

@@ -8,13 +8,11 @@ from typing import Any, Protocol
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from ..model.state import Topics
-
 
 class Learner(Protocol):
     """Holds what an inference remembers between sweeps."""
 
-    topics: Topics
+    topics: Any  # the model's state
     n_batches: int  # learned from so far: where the step sizes of partial_fit go on
 
     def warm_up(self) -> Iterator[int]:
@@ -26,7 +24,7 @@ class Learner(Protocol):
     def is_done(self, sweep: int, has_settled: bool) -> bool:
         """Whether training may end after this sweep, given whether the held-out score has settled."""
 
-    def finish(self, best: Topics, heldout: sparse.csr_matrix | None) -> Topics:
+    def finish(self, best: Any, heldout: sparse.csr_matrix | None) -> Any:
         """The topics that training returns, given the best ones and the documents that chose them [d, v]."""
 
     def facts(self) -> dict[str, float]:

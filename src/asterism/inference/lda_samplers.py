@@ -157,12 +157,12 @@ class Walks:
         self.topics = replace(self.topics, word_topic=_counted(counts))
 
     def scores(self, alpha: Floats) -> list[float]:
-        """One look at some of the documents tells of all sweeps."""
-        some = self.corpus[:MOST_SCORED]
+        """One look at some of the documents tells of all sweeps: the last ones, which are new to a stage. Those that
+        earlier stages had are predicted the worse the less topics are about them alone."""
+        some = self.corpus[max(0, len(self.corpus) - MOST_SCORED) :]
         n_tokens = some.token_offsets[-1]
-        logs = self.engine.draw_lda(
-            every_pair(self.topics), some, self.walks[:n_tokens, 0].copy(), alpha, self.seed, SWEEP_KEY
-        )
+        draws = self.walks[len(self.walks) - n_tokens :, 0].copy()
+        logs = self.engine.draw_lda(every_pair(self.topics), some, draws, alpha, self.seed, SWEEP_KEY)
         n_sweeps, self._unscored = self._unscored, 0
         return [float(logs.sum() / max(1, n_tokens))] * n_sweeps
 

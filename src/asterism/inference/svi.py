@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from scipy import sparse
 
-from ..engines.base import Engine
+from ..engines.base import TopicEngine
 from ..model import random, svi
-from ..model.state import Batch, Topics
+from ..model.state import Batch
 from .base import one_blas_thread
+
+# (topics, what a batch says of them, documents for each of the batch's, step size) -> topics
+Update: TypeAlias = Callable[[Any, Any, float, float], Any]
 
 
 @dataclass(frozen=True)
@@ -34,18 +37,19 @@ NOTHING_SEEN = Seen(0, 0, 0)
 
 
 class SviLearner:
-    """Algorithm 2 of the paper over a corpus, again and again."""
+    """Minibatches of a corpus, again and again: with svi.update this is Algorithm 2 of the paper."""
 
     def __init__(
         self,
-        topics: Topics,
+        topics: Any,
         counts: sparse.csr_matrix,
-        engine: Engine,
+        engine: TopicEngine,
+        update: Update,
         settings: SviSettings,
         seed: int,
         seen: Seen = NOTHING_SEEN,
     ) -> None:
-        self.topics, self.counts, self.engine = topics, counts, engine
+        self.topics, self.counts, self.engine, self.update = topics, counts, engine, update
         self.settings, self.seed = settings, seed
         self.first_sweep, self.n_batches, self.n_steps = seen.sweeps, seen.batches, 0
 
@@ -59,7 +63,15 @@ class SviLearner:
         n_documents = self.counts.shape[0]
         for batch in shuffled_batches(self.counts, self.settings.batch_size, self.seed, sweep):
             self.topics, steps = learn_batch(
-                self.topics, batch, self.engine, n_documents, self.n_batches, self.settings, self.seed, sweep
+                self.topics,
+                batch,
+                self.engine,
+                self.update,
+                n_documents,
+                self.n_batches,
+                self.settings,
+                self.seed,
+                sweep,
             )
             self.n_batches += 1
             self.n_steps += steps
@@ -68,7 +80,7 @@ class SviLearner:
     def is_done(self, sweep: int, has_settled: bool) -> bool:
         return has_settled
 
-    def finish(self, best: Topics, heldout: sparse.csr_matrix | None) -> Topics:
+    def finish(self, best: Any, heldout: sparse.csr_matrix | None) -> Any:
         return best
 
     def facts(self) -> dict[str, float]:
@@ -79,31 +91,38 @@ class SviLearner:
 
 
 def learn_stream(
-    topics: Topics, batches: Iterable[Batch], engine: Engine, settings: SviSettings, seed: int, seen: Seen
-) -> tuple[Topics, Seen]:
+    topics: Any,
+    batches: Iterable[Batch],
+    engine: TopicEngine,
+    update: Update,
+    settings: SviSettings,
+    seed: int,
+    seen: Seen,
+) -> tuple[Any, Seen]:
     """Learn from batches that are seen once, going on from what was `seen` before."""
     with one_blas_thread():
         for batch in batches:
             total = max(settings.total_documents or 0, seen.documents + len(batch))
-            topics, _ = learn_batch(topics, batch, engine, total, seen.batches, settings, seed, seen.sweeps)
+            topics, _ = learn_batch(topics, batch, engine, update, total, seen.batches, settings, seed, seen.sweeps)
             seen = Seen(seen.sweeps, seen.batches + 1, seen.documents + len(batch))
     return topics, seen
 
 
 def learn_batch(
-    topics: Topics,
+    topics: Any,
     batch: Batch,
-    engine: Engine,
+    engine: TopicEngine,
+    update: Update,
     total_documents: int,
     iteration: int,
     settings: SviSettings,
     seed: int,
     sweep: int,
-) -> tuple[Topics, int]:
+) -> tuple[Any, int]:
     """The topics after one batch, and the local rounds its documents took."""
     statistics = engine.statistics(engine.prepare(topics), batch, seed, sweep)
     step = svi.step_size(iteration, settings.step_offset, settings.step_exponent)
-    return svi.update(topics, statistics, total_documents / len(batch), step), statistics.n_steps
+    return update(topics, statistics, total_documents / len(batch), step), statistics.n_steps
 
 
 def shuffled_batches(counts: sparse.csr_matrix, batch_size: int, seed: int, sweep: int) -> Iterator[Batch]:

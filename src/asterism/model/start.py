@@ -1,4 +1,5 @@
-"""A given start: weights of words in topics that a user brings, and what is drawn and counted from them.
+"""Where topics start: a random share of the documents, or weights of words that a user brings, and what is drawn and
+counted from these.
 
 A topic without a weight is one that nothing is known of. Weights may be counts or probabilities: their scale does not
 matter, only how they compare.
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from . import random
 from .state import Floats, Ints
 
 # Of a topic of mean weight: spread over all words, so that a word that no topic was given can go anywhere.
@@ -59,3 +61,11 @@ def replace_known(word_topic: sparse.csr_matrix, given: GivenTopics) -> sparse.c
     known, unknown = sparse.diags(1.0 * given.is_known), sparse.diags(1.0 * ~given.is_known)
     scale = (word_topic @ known).sum() / max(given.word_topic.sum(), np.finfo(float).tiny)
     return sparse.csr_matrix(word_topic @ unknown + scale * given.word_topic)
+
+
+def deal_documents(n_documents: int, n_topics: int, seed: int) -> sparse.csr_matrix:
+    """Documents dealt to topics at random like cards [k, d]; again from the start if there are too few."""
+    order = random.permutation(n_documents, seed, random.SHUFFLE)
+    card = np.arange(max(n_documents, n_topics))
+    dealt = (np.ones(len(card)), (card % n_topics, order[card % n_documents]))
+    return sparse.csr_matrix(dealt, shape=(n_topics, n_documents))

@@ -43,8 +43,39 @@ class LocalSettings:
     collapsed: bool = False  # weights of words λ / Σ λ, rather than the exponential of E[log φ]
 
 
+class CountedWords:
+    """What every state of topics answers about their words."""
+
+    word_topic: Any  # λ - β [v, k]: what has been counted, without the prior; sparse or an array
+    priors: Any  # with a β
+
+    @property
+    def n_topics(self) -> int:
+        return int(self.word_topic.shape[1])
+
+    @property
+    def n_words(self) -> int:
+        return int(self.word_topic.shape[0])
+
+    @cached_property
+    def topic_count(self) -> Floats:
+        """Tokens counted in each topic [k]."""
+        counted: Floats = np.asarray(self.word_topic.sum(axis=0, dtype=np.float64))
+        return counted.ravel()
+
+    @cached_property
+    def topic_word(self) -> sparse.csr_matrix:
+        """The counts by topic [k, v], for who asks for a topic's words."""
+        return sparse.csr_matrix(self.word_topic.T)
+
+    @cached_property
+    def topic_total(self) -> Floats:
+        """Σ_v λ_kv [k]."""
+        return np.asarray(self.topic_count + self.priors.beta * self.n_words)
+
+
 @dataclass(frozen=True)
-class Topics:
+class Topics(CountedWords):
     """Everything known of the topics: q(u_k) = N(μ_k, Σ_u), q(φ_k) = Dir(λ_k), and the Σ_a that follows."""
 
     embedding: Floats  # μ [k, m]
@@ -61,25 +92,6 @@ class Topics:
     @property
     def n_dims(self) -> int:
         return int(self.embedding.shape[1])
-
-    @property
-    def n_words(self) -> int:
-        return int(self.word_topic.shape[0])
-
-    @cached_property
-    def topic_count(self) -> Floats:
-        """Tokens counted in each topic [k]."""
-        return np.asarray(self.word_topic.sum(axis=0), dtype=np.float64).ravel()
-
-    @cached_property
-    def topic_word(self) -> sparse.csr_matrix:
-        """The counts by topic [k, v], for who asks for a topic's words."""
-        return sparse.csr_matrix(self.word_topic.T)
-
-    @cached_property
-    def topic_total(self) -> Floats:
-        """Σ_v λ_kv [k]."""
-        return self.topic_count + self.priors.beta * self.n_words
 
     @cached_property
     def embedding_scatter(self) -> Floats:

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from . import random
 from .memoized import STEPS_WITH_DRAWS, Relaxation, relax_document
-from .start import GivenTopics, replace_known
+from .start import GivenTopics, deal_documents, replace_known
 from .state import Floats, Ints, LocalSettings, Priors, Statistics, Topics
 from .topics import optimal_document_cov, optimal_embedding
 from .words import DrawTable
@@ -33,19 +33,11 @@ def start(
     embedding = START_SPREAD * random.normals(streams, n_dims)
     embedding_cov = START_VARIANCE * np.eye(n_dims)
     document_cov = optimal_document_cov(embedding, embedding_cov, priors)
-    word_topic = sparse.csr_matrix((_deal_documents(counts.shape[0], n_topics, seed) @ counts).T)
+    word_topic = sparse.csr_matrix((deal_documents(counts.shape[0], n_topics, seed) @ counts).T)
     if given is not None:
         word_topic = replace_known(word_topic, given)
     mean = np.zeros(n_topics)
     return Topics(embedding, embedding_cov, document_cov, mean, word_topic.astype(np.float64), priors)
-
-
-def _deal_documents(n_documents: int, n_topics: int, seed: int) -> sparse.csr_matrix:
-    """Documents dealt to topics at random like cards [k, d]; again from the start if there are too few."""
-    order = random.permutation(n_documents, seed, random.SHUFFLE)
-    card = np.arange(max(n_documents, n_topics))
-    dealt = (np.ones(len(card)), (card % n_topics, order[card % n_documents]))
-    return sparse.csr_matrix(dealt, shape=(n_topics, n_documents))
 
 
 def step_size(iteration: int, offset: float, exponent: float) -> float:

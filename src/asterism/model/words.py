@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse, special
 
-from .state import Floats, Topics
+from .state import CountedWords, Floats, Ints, Topics
 
 # Keeps a word that no topic knows drawable, where exp(ψ(β)) at β = 1/K is too small for a float.
 SMALLEST_WEIGHT = 1e-30
@@ -46,7 +46,7 @@ def kept_for_drawing(word_topic: sparse.csr_matrix, words_per_topic: int, topics
     return np.asarray(in_topic | in_word)
 
 
-def draw_table(topics: Topics, kept: NDArray[np.bool_], collapsed: bool = False) -> DrawTable:
+def draw_table(topics: CountedWords, kept: NDArray[np.bool_], collapsed: bool = False) -> DrawTable:
     """exp(E[log φ_kv]) = exp(ψ(λ_kv) - ψ(Σ_v λ_kv)) for the kept pairs; collapsed, E[φ_kv] = λ_kv / Σ_v λ_kv."""
     word_topic, beta = topics.word_topic, topics.priors.beta
     columns = word_topic.indices[kept]
@@ -62,13 +62,13 @@ def draw_table(topics: Topics, kept: NDArray[np.bool_], collapsed: bool = False)
     return DrawTable(indptr.astype(np.int64), columns.astype(np.int32), np.maximum(weights, rest[columns]), rest)
 
 
-def word_probabilities(topics: Topics) -> Floats:
+def word_probabilities(topics: CountedWords) -> Floats:
     """E[φ_kv] = λ_kv / Σ_v λ_kv, dense [k, v]: for small models and tests."""
-    counts = topics.word_topic.toarray().T
-    return np.asarray((counts + topics.priors.beta) / topics.topic_total[:, None])
+    counts = topics.word_topic.toarray() if sparse.issparse(topics.word_topic) else topics.word_topic
+    return np.asarray((counts.T + topics.priors.beta) / topics.topic_total[:, None])
 
 
-def log_likelihood(topics: Topics, weights: Floats, words: NDArray[np.int32], counts: NDArray[np.int32]) -> float:
+def log_likelihood(topics: CountedWords, weights: Floats, words: Ints, counts: Ints) -> float:
     """Σ_n log Σ_k softmax(ξ)_k E[φ_k,w_n] of one document's words."""
     predictive = special.softmax(weights) @ word_probabilities(topics)[:, words]
     return float(counts @ np.log(predictive))
