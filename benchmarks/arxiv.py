@@ -3,7 +3,8 @@
 python benchmarks/arxiv.py             hours on one core each; writes results/arxiv.json and results/arxiv.png
 
 Each system uses one thread, and time is that of computation, so that both may run at once (name one to run it alone).
-What they have reached is kept in .cache/arxiv: tomotopy goes on where it stopped. Delete the folder to begin anew.
+What they have reached is kept in results/arxiv, with where it was measured; delete a file there to measure again. As
+long as its state is in .cache/arxiv tomotopy goes on where it stopped, and where it is not, its curve ends there.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ import numpy as np
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from _harness import DATA, RESULTS, ROOT, write
+from _harness import DATA, RESULTS, ROOT, environment, write
 from _rivals import Counts, add_documents, of_tomotopy
 from _watch import timed, watched_fit
 from asterism.corpus.uci import read_counts
 from asterism.evaluation.completion import Completion, split_tokens
 from quality import completion_perplexity, lengths, proportions_of_all
 
-CACHE = ROOT / "benchmarks" / ".cache" / "arxiv"
+CACHE, REACHED = ROOT / "benchmarks" / ".cache" / "arxiv", RESULTS / "arxiv"
 N_TOPICS, N_TEST, SEED = 1000, 3000, 0
 # tomotopy is looked at every so many sweeps, and has converged when perplexity falls by less than SETTLED of itself.
 SLICE, MOST_SWEEPS, SETTLED = 50, 400, 0.0025
@@ -46,21 +47,22 @@ def read_corpus() -> Corpus:
 
 
 def run_asterism(corpus: Corpus) -> None:
-    path = CACHE / "asterism.json"
-    if not path.exists():
+    if not (REACHED / "asterism.json").exists():
         settings = {"n_threads": 1, "random_state": SEED}
         model, training = watched_fit(corpus.train, corpus.halves, CURVE_SWEEPS, N_TOPICS, **settings)
         model.save(CACHE / "asterism.model")
-        path.write_text(json.dumps(training | {"history": model.history_}))
+        keep("asterism", training | {"history": model.history_})
 
 
 def run_tomotopy(corpus: Corpus) -> None:
     import tomotopy
 
-    path, state = CACHE / "tomotopy.json", CACHE / "tomotopy.bin"
-    curve = json.loads(path.read_text())["curve"] if path.exists() else []
+    state = CACHE / "tomotopy.bin"
+    curve = reached("tomotopy")["curve"] if (REACHED / "tomotopy.json").exists() else []
     if state.exists():
         model = tomotopy.LDAModel.load(str(state))
+    elif curve:
+        return
     else:
         model = tomotopy.LDAModel(k=N_TOPICS, seed=SEED)
         add_documents(model, corpus.train)
@@ -71,7 +73,7 @@ def run_tomotopy(corpus: Corpus) -> None:
         curve.append((sweeps, seconds, tomotopy_perplexity(model, corpus)))
         print(f"{time.strftime('%H:%M:%S')} tomotopy: sweep {sweeps}, {seconds:.0f} s, {curve[-1][2]:.1f}", flush=True)
         replace(state, model)
-        path.write_text(json.dumps({"curve": curve}))
+        keep("tomotopy", {"curve": curve})
 
 
 def tomotopy_perplexity(model: Any, corpus: Corpus) -> float:
@@ -79,6 +81,15 @@ def tomotopy_perplexity(model: Any, corpus: Corpus) -> float:
     # A document of which nothing is observed is taken for the average of those that are.
     theta = proportions_of_all(rival, corpus.halves.observed, None)
     return completion_perplexity(theta, rival.topic_word, corpus.halves.scored)
+
+
+def keep(system: str, figures: dict[str, Any]) -> None:
+    REACHED.mkdir(parents=True, exist_ok=True)
+    (REACHED / f"{system}.json").write_text(json.dumps({"environment": environment(), **figures}) + "\n")
+
+
+def reached(system: str) -> dict[str, Any]:
+    return dict(json.loads((REACHED / f"{system}.json").read_text()))
 
 
 def replace(state: Path, model: Any) -> None:
@@ -95,7 +106,7 @@ def has_converged(curve: list[list[float]]) -> bool:
 
 
 def compare(corpus: Corpus) -> None:
-    ours, rival = json.loads((CACHE / "asterism.json").read_text()), json.loads((CACHE / "tomotopy.json").read_text())
+    ours, rival = reached("asterism"), reached("tomotopy")
     own = [(seconds, perplexity) for _, seconds, perplexity in ours["curve"]]
     theirs = [(seconds, perplexity) for _, seconds, perplexity in rival["curve"]]
     converged = own[-1][1] / theirs[-1][1]
@@ -157,7 +168,7 @@ def main() -> None:
     corpus = read_corpus()
     for system in given.systems:
         systems[system](corpus)
-    if all((CACHE / f"{system}.json").exists() for system in systems):
+    if all((REACHED / f"{system}.json").exists() for system in systems):
         compare(corpus)
 
 

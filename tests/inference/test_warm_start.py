@@ -155,6 +155,28 @@ def test_a_stage_goes_on_with_what_the_one_before_learned(monkeypatch):
     assert last.scores[0] > -3.0  # topics are there from its first sweep; at random it is -log 40 = -3.7
 
 
+def test_walks_are_scored_on_documents_that_are_new_to_a_stage(monkeypatch):
+    """Those of earlier stages are predicted the worse the more others come: by them sweeps would end at once."""
+    monkeypatch.setattr(lda_samplers, "MOST_SCORED", 50)
+    counts = planted(300)
+    begun = start(counts, sampler="alias")
+    sum(begun.sweeps(20))
+    scores = []
+    for first, last in ((0, 50), (250, 300)):
+        some = start(counts[first:last], sampler="alias")
+        tokens = slice(*begun.corpus.token_offsets[begun.corpus.indptr[[first, last]]])
+        batch = begun.corpus[first:last]
+        words = lda_samplers.every_pair(begun.topics)
+        logs = some.sampler.engine.draw_lda(words, batch, begun.draws[tokens].copy(), begun.alpha, 0, 2**32)
+        scores.append(logs.sum() / batch.token_offsets[-1])
+    assert begun.sampler.scores(begun.alpha) == []  # those of all sweeps have been given
+    sum(begun.sampler.sweep(99, begun.alpha))
+    assert abs(scores[0] - scores[1]) > 1e-3
+    begun.sampler.gather()
+    (now,) = begun.sampler.scores(begun.alpha)
+    assert abs(now - scores[1]) < abs(now - scores[0])
+
+
 def test_no_stages_without_lda(monkeypatch):
     staged(monkeypatch)
     model = TopicEmbeddingModel(N_TOPICS, 2, init="random", max_sweeps=1, draw_sweeps=1, random_state=0)
