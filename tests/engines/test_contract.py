@@ -1,5 +1,6 @@
 """One contract for every engine: agreement with the reference, additivity, independence of threads and order."""
 
+import importlib.util
 from dataclasses import replace
 
 import numpy as np
@@ -24,8 +25,22 @@ ENGINES = {
     "cpu-float64": lambda settings: CpuEngine(settings, n_threads=2, dtype=np.float64),
     "cpu-float32": lambda settings: CpuEngine(settings, n_threads=2),
 }
-TOLERANCE = {"reference": 1e-12, "cpu-float64": 2e-3, "cpu-float32": 2e-2}  # the solver may stop a step apart
-STATISTICS_TOLERANCE = {"reference": 1e-12, "cpu-float64": 1e-8, "cpu-float32": 2e-2}
+if importlib.util.find_spec("torch"):
+    ENGINES["gpu-float64"] = lambda settings: gpu_engine(settings, "float64")
+    ENGINES["gpu-float32"] = lambda settings: gpu_engine(settings, "float32")
+TOLERANCE = {"reference": 1e-12, "float64": 2e-3, "float32": 2e-2}  # the solver may stop a step apart
+STATISTICS_TOLERANCE = {"reference": 1e-12, "float64": 1e-8, "float32": 2e-2}
+
+
+def gpu_engine(settings, dtype):
+    from asterism.engines.gpu import GpuEngine
+
+    return GpuEngine(settings, "cpu", dtype)
+
+
+def precision(name):
+    """What tolerances are by: "reference", "float64" or "float32"."""
+    return name.rpartition("-")[2]
 
 
 def make(n_documents=40, n_topics=7, n_words=61, n_dims=3, sparsity=(3, 12, 2), **local):
@@ -53,10 +68,10 @@ def test_statistics_equal_the_references(name, n_documents, n_topics, n_dims):
     reference, engine = ReferenceEngine(settings), ENGINES[name](settings)
     expected = reference.statistics(reference.prepare(topics), batch, seed=3, sweep=1)
     actual = engine.statistics(engine.prepare(topics), batch, seed=3, sweep=1)
-    assert_statistics_agree(actual, expected, STATISTICS_TOLERANCE[name])
+    assert_statistics_agree(actual, expected, STATISTICS_TOLERANCE[precision(name)])
     moved = abs(actual.word_topic - expected.word_topic).sum() / 2
     # In float32 a draw can fall on the other side of a boundary, and takes its document's later rounds along.
-    assert moved <= (0.01 * counts.sum() if name == "cpu-float32" else 0)
+    assert moved <= (0.01 * counts.sum() if precision(name) == "float32" else 0)
 
 
 @pytest.mark.parametrize("sparsity", [(1, 1, 1), (3, 12, 2), (7, 61, 7), (50, 100, 10)])
@@ -83,7 +98,7 @@ def test_newton_statistics_equal_the_references(name, n_documents, n_topics, n_d
     # A draw that falls on the other side of a boundary has followers.
     moved = abs(actual.word_topic - expected.word_topic).sum() / 2
     assert moved <= (0 if name == "reference" else 0.01 * counts.sum())
-    assert_statistics_agree(actual, expected, {"reference": 1e-12, "cpu-float64": 1e-5, "cpu-float32": 2e-2}[name])
+    assert_statistics_agree(actual, expected, {"reference": 1e-12, "float64": 1e-5, "float32": 2e-2}[precision(name)])
     assert actual.n_steps == expected.n_steps == n_documents * svi.NEWTON_ROUNDS
 
 
@@ -110,8 +125,8 @@ def test_inferred_documents_equal_the_references(name, n_dense):
     reference, engine = ReferenceEngine(settings), ENGINES[name](settings)
     expected = reference.infer(reference.prepare(topics), Batch.of(counts))
     actual = engine.infer(engine.prepare(topics), Batch.of(counts))
-    np.testing.assert_allclose(actual.embedding, expected.embedding, atol=TOLERANCE[name])
-    np.testing.assert_allclose(actual.weights, expected.weights, atol=TOLERANCE[name])
+    np.testing.assert_allclose(actual.embedding, expected.embedding, atol=TOLERANCE[precision(name)])
+    np.testing.assert_allclose(actual.weights, expected.weights, atol=TOLERANCE[precision(name)])
 
 
 @pytest.mark.parametrize("embedding_cov", [0.0, 0.02])
@@ -139,7 +154,7 @@ def test_covariances_equal_the_references_and_are_not_there_unasked(name):
     reference, engine = ReferenceEngine(settings), ENGINES[name](settings)
     expected = reference.infer(reference.prepare(topics), Batch.of(counts), with_cov=True)
     actual = engine.infer(engine.prepare(topics), Batch.of(counts), with_cov=True)
-    np.testing.assert_allclose(actual.cov, expected.cov, atol=TOLERANCE[name])
+    np.testing.assert_allclose(actual.cov, expected.cov, atol=TOLERANCE[precision(name)])
     plain = engine.infer(engine.prepare(topics), Batch.of(counts))
     assert plain.cov is None
     np.testing.assert_array_equal(plain.embedding, actual.embedding)
@@ -310,7 +325,7 @@ def test_relaxed_documents_equal_the_references(name, soft, n_documents, n_topic
     counts, topics, settings = make_memoized(n_documents, n_topics, n_dims)
     expected, expected_draws, expected_embedding = relaxed(ReferenceEngine(settings), counts, topics, soft)
     actual, draws, embedding = relaxed(ENGINES[name](settings), counts, topics, soft)
-    tolerance = {"reference": 1e-12, "cpu-float64": 1e-5, "cpu-float32": 1e-2}[name]
+    tolerance = {"reference": 1e-12, "float64": 1e-5, "float32": 1e-2}[precision(name)]
     np.testing.assert_allclose(embedding, expected_embedding, atol=tolerance)
     for part in ("weight_embedding", "embedding_outer", "weight_square"):
         ours, theirs = getattr(actual.moments, part), getattr(expected.moments, part)
@@ -337,8 +352,8 @@ def test_lda_draws_equal_the_references(name, dense):
         logs.append(engine.draw_lda(weights, batch, draws, alpha, seed=3, sweep=4))
         results.append(draws)
     assert np.mean(results[0] != start) > 0.5
-    assert np.mean(results[0] != results[1]) <= (0.02 if name == "cpu-float32" else 0)
-    np.testing.assert_allclose(logs[0].sum(), logs[1].sum(), rtol=1e-3 if name == "cpu-float32" else 1e-9)
+    assert np.mean(results[0] != results[1]) <= (0.02 if precision(name) == "float32" else 0)
+    np.testing.assert_allclose(logs[0].sum(), logs[1].sum(), rtol=1e-3 if precision(name) == "float32" else 1e-9)
 
 
 @pytest.mark.parametrize("n_topics", [1, 33])
@@ -363,7 +378,7 @@ def test_walks_equal_the_references(name, n_topics):
         results.append(walks)
     if n_topics > 1:
         assert np.mean(results[0] != start) > 0.5
-    assert np.mean(results[0] != results[1]) <= (0.02 if name == "cpu-float32" else 0)
+    assert np.mean(results[0] != results[1]) <= (0.02 if precision(name) == "float32" else 0)
 
 
 @pytest.mark.parametrize("n_groups", [1, 60])
