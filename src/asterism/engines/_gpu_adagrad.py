@@ -1,4 +1,4 @@
-"""document.sample_document for many documents at once, in torch: the paper's rounds of draws, weights and embeddings."""
+"""document.sample_document for many documents at once, in torch: the paper's rounds of draws and steps."""
 
 from __future__ import annotations
 

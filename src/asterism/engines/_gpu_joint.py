@@ -71,8 +71,8 @@ TopicCounts = Callable[[Tensor, Tensor, int], Tensor]
 
 
 def omega_of(x: Tensor) -> Tensor:
-    """w with w + log w = x: where it is small, a Padé approximant of w e^w = a and a Newton step; elsewhere a guess that
-    is right to a hundredth and one step of Fritsch, Shafer and Crowley."""
+    """w with w + log w = x: where it is small, a Padé approximant of w e^w = a and a Newton step; elsewhere a guess
+    that is right to a hundredth and one step of Fritsch, Shafer and Crowley."""
     a = torch.exp(x.clamp_max(LARGEST_SMALL))
     w = a * (1 + 4 / 3 * a) / (1 + a * (7 / 3 + 5 / 6 * a))
     e = torch.exp(w)

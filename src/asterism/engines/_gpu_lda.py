@@ -169,7 +169,7 @@ class CountsOfGroups:
     def __init__(self, rows: Rows, topics: Tensor, n_topics: int, most: int) -> None:
         self.n_topics, keys = n_topics, rows.row * n_topics + topics
         n_groups = len(rows.starts) - 1
-        self.table = self.keys = None
+        self.table: Tensor = None
         if n_groups * n_topics <= most:
             self.table = torch.zeros(n_groups * n_topics, dtype=torch.int32, device=keys.device)
             self.table.index_add_(0, keys, torch.ones_like(keys, dtype=torch.int32))

@@ -1,5 +1,5 @@
-"""The random numbers of model/random.py in torch: 64 unsigned bits live in its signed integers, whose products wrap around
-alike; only shifts must be told to fill up with zeros."""
+"""The random numbers of model/random.py in torch: 64 unsigned bits live in its signed integers, whose products wrap
+around alike; only shifts must be told to fill up with zeros."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of different lengths, end to end: what the GPU engine makes of loops over a document's words and a word's topics."""
+"""Rows of different lengths, end to end: what the GPU engine makes of loops over words and topics."""
 
 from __future__ import annotations
 

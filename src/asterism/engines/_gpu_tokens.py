@@ -100,8 +100,8 @@ def share_left(omega: Tensor, tau: float) -> Tensor:
 def draw(
     batch: DeviceBatch, first: int, last: int, weighed: Weighed, table: Table, streams: Tensor, before: Last | None
 ) -> Tensor:
-    """Topics of the tokens of entries first:last, from each document's stream [d]: document.draw_tokens, or with what was
-    `before` document.redraw_tokens."""
+    """Topics of the tokens of entries first:last, from each document's stream [d]: document.draw_tokens, or with what
+    was `before` document.redraw_tokens."""
     tokens, of_document = tokens_of_entries(batch, first, last)
     own = own_topics(batch.words[first:last].long(), of_document, table)
     mass, own_total = own_mass(own, weighed, table)
@@ -191,7 +191,7 @@ def _pick_top(weighed: Weighed, document: Tensor, target: Tensor) -> Tensor:
 
 
 class Expectation:
-    """document.expectation of many documents: counts of topics, given shares; the heaviest topics are renewed with H."""
+    """document.expectation of many documents: counts of topics, given shares; heaviest topics are renewed with H."""
 
     def __init__(self, table: Table, batch: DeviceBatch, n_top: int, room: Room) -> None:
         self.table, self.batch, self.n_top, self.room = table, batch, n_top, room

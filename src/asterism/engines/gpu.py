@@ -1,7 +1,7 @@
-"""The GPU engine: documents by the thousand in step, in torch, with Triton kernels for what should not pass through memory.
+"""The GPU engine: documents by the thousand in step, in torch, with Triton kernels where a GPU is there to run them.
 
-Works on any device that torch knows, the CPU too. Numbers of documents and topics are float32 (or float64, for tests) on
-the device; what is summed over documents is added up in float64. Documents are taken in parts that fit into memory.
+Works on any device that torch knows, the CPU too. Numbers of documents and topics are float32 (or float64, for tests)
+on the device; what is summed over documents is added up in float64. Documents are taken in parts that fit into memory.
 """
 
 from __future__ import annotations
@@ -318,7 +318,8 @@ class GpuEngine:
 
         self._tokens_room.each(of_side.starts.diff(), part)
         write(held, walks)
-        return on_host(totals)
+        counted: Ints = on_host(totals)
+        return counted
 
     def _side(self, side: Side) -> lda.DeviceSide:
         streams: Any = side.streams
