@@ -46,6 +46,12 @@ class DeviceBatch:
             indptr, self.words[start:stop], self.counts[start:stop], self.documents[first:last], self.n_words
         )
 
+    def of_rows(self, rows: Tensor) -> DeviceBatch:
+        """Some documents, in this order."""
+        entry = rows_of(self.indptr.diff()[rows])
+        kept = self.indptr[rows][entry.row] + entry.place
+        return DeviceBatch(entry.starts, self.words[kept], self.counts[kept], self.documents[rows], self.n_words)
+
     @property
     def shape(self) -> tuple[int, int]:
         return len(self), self.n_words
@@ -72,11 +78,7 @@ def documents_of(batch: DeviceBatch, rows: Tensor) -> tuple[DeviceBatch, Tensor]
     """Some documents of a batch, and where it has their tokens."""
     offsets, token = batch.document_offsets, rows_of(batch.lengths[rows])
     tokens = offsets[rows][token.row] + token.place
-    if len(rows) == len(batch):
-        return batch, tokens
-    entry = rows_of(batch.indptr.diff()[rows])
-    kept, indptr = batch.indptr[rows][entry.row] + entry.place, entry.starts
-    return DeviceBatch(indptr, batch.words[kept], batch.counts[kept], batch.documents[rows], batch.n_words), tokens
+    return batch if len(rows) == len(batch) else batch.of_rows(rows), tokens
 
 
 def token_words(batch: DeviceBatch) -> Tensor:
@@ -166,6 +168,10 @@ class DeviceCounts:
 
     def __truediv__(self, number: float) -> DeviceCounts:
         return self.with_data(self.data / number)
+
+    def astype(self, dtype: Any) -> DeviceCounts:
+        """Counts are float64 already."""
+        return self
 
     def with_data(self, data: Tensor) -> DeviceCounts:
         return DeviceCounts(self.indptr, self.indices, data, self.shape)

@@ -37,6 +37,7 @@ from ._gpu_corpus import (
     write,
 )
 from ._gpu_joint import DenseLook, Look, Solved, Space, covariances, solve
+from ._gpu_memory import DeviceMemory
 from ._gpu_room import Room
 from ._gpu_rows import heaviest, row_sums, rows_of
 from ._gpu_tables import draw_table, space_of, table_on
@@ -58,7 +59,7 @@ class GpuTopics(NamedTuple):
     space: Space
 
 
-class GpuEngine:
+class GpuEngine(DeviceMemory):
     """See `Engine`. `device` is one of torch's, such as "cuda:1" or "cpu"; arrays that are there already stay there."""
 
     name = "gpu"
@@ -230,16 +231,18 @@ class GpuEngine:
 
     def infer(self, prepared: GpuTopics, batch: Batch, with_cov: bool = False) -> Documents:
         documents, topics = self._on_device(batch), prepared.topics
-        embedding = np.empty((len(batch), topics.n_dims), self.dtype)
-        weights = np.empty((len(batch), topics.n_topics), self.dtype)
-        covs = np.empty((len(batch) if with_cov else 0, topics.n_dims, topics.n_dims))
+        empty: Any = torch.empty if isinstance(batch, DeviceBatch) else np.empty
+        kind = {"dtype": self._real, "device": self.device} if isinstance(batch, DeviceBatch) else {"dtype": self.dtype}
+        embedding, weights = (empty((len(batch), n), **kind) for n in (topics.n_dims, topics.n_topics))
+        covs = empty((len(batch) if with_cov else 0, topics.n_dims, topics.n_dims), **kind)
 
         def part(first: int, last: int) -> None:
             some = documents[first:last]
             gamma, xi = self._inferred(prepared, some)
-            embedding[first:last], weights[first:last] = on_host(gamma), on_host(xi)
+            write(gamma, embedding[first:last])
+            write(xi, weights[first:last])
             if with_cov:
-                covs[first:last] = on_host(self._covs(prepared.space, some, xi))
+                write(self._covs(prepared.space, some, xi), covs[first:last])
 
         self._weights_room.alike(len(batch), topics.n_topics, part)
         return Documents(embedding, weights, covs if with_cov else None)

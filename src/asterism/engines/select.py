@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 
 from ..errors import InputError
 from ..model.state import LocalSettings
 from .base import Engine
 
-ENGINES = ("auto", "reference", "cpu")
+ENGINES = ("auto", "reference", "cpu", "gpu")
+# The device of the GPU engine, as torch calls it: "cuda:1", or "cpu" to try it without a GPU.
+DEVICE_VARIABLE = "ASTERISM_GPU"
 
 
 def select_engine(name: str, settings: LocalSettings, n_threads: int | None = None) -> Engine:
@@ -17,6 +20,11 @@ def select_engine(name: str, settings: LocalSettings, n_threads: int | None = No
         from .reference import ReferenceEngine
 
         return ReferenceEngine(settings)
+    if name == "gpu" or (name == "auto" and has_gpu()):
+        device = gpu_device()
+        from .gpu import GpuEngine
+
+        return GpuEngine(settings, device)
     if name in ("auto", "cpu"):
         from .cpu import CpuEngine
         from .cpu_candidates import CpuCandidateEngine
@@ -24,6 +32,25 @@ def select_engine(name: str, settings: LocalSettings, n_threads: int | None = No
         kind = CpuCandidateEngine if settings.candidates else CpuEngine
         return kind(settings, n_threads or available_cores())
     raise InputError(f"engine={name!r} is not known; choose one of {', '.join(ENGINES)}")
+
+
+def has_gpu() -> bool:
+    """Whether torch is installed and sees a GPU of CUDA's."""
+    if importlib.util.find_spec("torch") is None:
+        return False
+    import torch
+
+    return bool(torch.cuda.is_available())
+
+
+def gpu_device() -> str:
+    """The device of the GPU engine; an error in one line where there is none."""
+    if importlib.util.find_spec("torch") is None:
+        raise InputError("engine='gpu' needs PyTorch, which is not installed: pip install 'asterism[gpu]'")
+    device = os.environ.get(DEVICE_VARIABLE, "cuda")
+    if device.startswith("cuda") and not has_gpu():
+        raise InputError("engine='gpu' found no GPU: torch.cuda.is_available() is False; engine='cpu' needs none")
+    return device
 
 
 def available_cores() -> int:
