@@ -150,12 +150,27 @@ class DeviceSide(NamedTuple):
     streams: Tensor
 
 
-def visit(side: DeviceSide, first: int, last: int, walks: Tensor, inverse_total: Tensor, most_counts: int) -> Tensor:
+# A group's tokens are compared with each other where they are this many on average, at most.
+SHORT = 512
+
+
+def visit(
+    side: DeviceSide,
+    first: int,
+    last: int,
+    walks: Tensor,
+    inverse_total: Tensor,
+    most_counts: int,
+    kernels: Any = None,
+) -> Tensor:
     """walks.visit of groups first:last, in place. Returns how many of their tokens each topic has."""
     starts = side.starts[first : last + 1].long()
     tokens, rows = side.order[int(starts[0]) : int(starts[-1])].long(), rows_of(starts.diff())
     here, streams = walks[tokens].long(), side.streams[first:last]
-    counts = CountsOfGroups(rows, here[:, 0], len(side.prior), most_counts)
+    if kernels is not None and len(tokens) <= SHORT * (last - first):
+        counts = kernels.counts_in_groups(rows, here)
+    else:
+        counts = counts_of_groups(rows, here, len(side.prior), most_counts)
     topics = decide(here, rows, side, counts, inverse_total, streams)
     here[:, 1:] = propose(topics, rows, here.shape[1] - 1, side, streams)
     here[:, 0] = topics
@@ -163,35 +178,29 @@ def visit(side: DeviceSide, first: int, last: int, walks: Tensor, inverse_total:
     return torch.bincount(topics, minlength=len(side.prior))
 
 
-class CountsOfGroups:
-    """n_gk of some groups, for any pairs that are asked for: from a table where that is small, else by search."""
-
-    def __init__(self, rows: Rows, topics: Tensor, n_topics: int, most: int) -> None:
-        self.n_topics, keys = n_topics, rows.row * n_topics + topics
-        n_groups = len(rows.starts) - 1
-        self.table: Tensor = None
-        if n_groups * n_topics <= most:
-            self.table = torch.zeros(n_groups * n_topics, dtype=torch.int32, device=keys.device)
-            self.table.index_add_(0, keys, torch.ones_like(keys, dtype=torch.int32))
-        else:
-            self.keys, self.found = torch.unique_consecutive(keys.sort().values, return_counts=True)
-
-    def __call__(self, row: Tensor, topic: Tensor) -> Tensor:
-        key = row * self.n_topics + topic
-        if self.table is not None:
-            return self.table[key]
-        place = torch.searchsorted(self.keys, key).clamp_max(len(self.found) - 1)
-        return torch.where(self.keys[place] == key, self.found[place], 0)
+def counts_of_groups(rows: Rows, here: Tensor, n_topics: int, most: int) -> Tensor:
+    """For each of a token's topic and proposals, how many tokens of its group have it [token, 1 + proposals]: from a
+    table of groups and topics where that is small, else by search."""
+    keys, n_groups = rows.row[:, None] * n_topics + here, len(rows.starts) - 1
+    if n_groups * n_topics <= most:
+        ones = torch.ones(len(here), dtype=torch.int32, device=here.device)
+        table = torch.zeros(n_groups * n_topics, dtype=torch.int32, device=here.device)
+        return table.index_add_(0, keys[:, 0], ones)[keys]
+    known, found = torch.unique_consecutive(keys[:, 0].sort().values, return_counts=True)
+    place = torch.searchsorted(known, keys).clamp_max(len(found) - 1)
+    return torch.where(known[place] == keys, found[place], 0)
 
 
-def decide(here: Tensor, rows: Rows, side: DeviceSide, counts: Any, inverse_total: Tensor, streams: Tensor) -> Tensor:
+def decide(
+    here: Tensor, rows: Rows, side: DeviceSide, counts: Tensor, inverse_total: Tensor, streams: Tensor
+) -> Tensor:
     """Each token's topic after the proposals for it have been accepted or refused."""
     old, n_proposals = here[:, 0], here.shape[1] - 1
     stream = streams[rows.row]
-    topic, factor = old, (counts(rows.row, old) - 1 + side.prior[old]) * inverse_total[old]
+    topic, factor = old, (counts[:, 0] - 1 + side.prior[old]) * inverse_total[old]
     for j in range(n_proposals):
         k = here[:, j + 1]
-        proposed = (counts(rows.row, k) - (k == old).to(torch.int32) + side.prior[k]) * inverse_total[k]
+        proposed = (counts[:, j + 1] - (k == old).to(torch.int32) + side.prior[k]) * inverse_total[k]
         accepted = random.uniforms(stream, rows.place * n_proposals + j) * factor < proposed
         topic, factor = torch.where(accepted, k, topic), torch.where(accepted, proposed, factor)
     return topic

@@ -72,27 +72,40 @@ def padded(mask: Tensor) -> tuple[Tensor, Tensor]:
     return columns, torch.arange(most, device=mask.device) < found[:, None]
 
 
-def heaviest(values: Tensor, n: int) -> Tensor:
-    """tokens.heaviest_topics of each row as marks: the n largest, the lower column first among equals."""
-    if n >= values.shape[1]:
-        return torch.ones_like(values, dtype=torch.bool)
-    least = nth_largest(values, n)[:, None]
-    above, ties = values > least, values == least
-    room = n - above.sum(dim=1, keepdim=True)
-    return above | (ties & (ties.cumsum(dim=1) <= room))
-
-
 # Rows are looked at in tiles of so many columns: sorting whole rows would take longer than all else.
 TILE = 256
 
 
-def nth_largest(values: Tensor, n: int) -> Tensor:
-    """The n-th largest of each row [row]. That of the tiles' largest is a bound from below, and few are above it."""
-    n_tiles = values.shape[1] // TILE
+class Heaviest(NamedTuple):
+    """The n largest values of each row, the lower column first among equals."""
+
+    least: Tensor  # the n-th largest [row]
+    last: Tensor  # the last column among those that equal it [row]
+    columns: Tensor  # where to look for all of them [row, some]
+    is_one: Tensor  # which of these columns they are [row, some]
+
+    def marks(self, values: Tensor) -> Tensor:
+        column = torch.arange(values.shape[1], device=values.device)
+        least = self.least[:, None]
+        return (values > least) | ((values == least) & (column <= self.last[:, None]))
+
+
+def heaviest(values: Tensor, n: int) -> Heaviest:
+    """tokens.heaviest_topics of each row; values are 0 or more."""
+    columns, is_there = _large_columns(values, n)
+    found = torch.where(is_there, values.gather(1, columns), -1)
+    least = torch.topk(found, min(n, values.shape[1]), dim=1).values[:, -1]
+    above, ties = found > least[:, None], found == least[:, None]
+    ties &= ties.cumsum(dim=1) <= n - above.sum(dim=1, keepdim=True)
+    return Heaviest(least, torch.where(ties, columns, 0).amax(dim=1), columns, above | ties)
+
+
+def _large_columns(values: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    """Columns of each row's n largest values and few others, in ascending order, and which of these places are taken:
+    the n-th of the tiles' largest values is a bound from below."""
+    n_columns, n_tiles = values.shape[1], values.shape[1] // TILE
     if n_tiles <= 2 * n:
-        return torch.topk(values, n, dim=1).values[:, -1]
+        columns = torch.arange(n_columns, device=values.device).expand(values.shape)
+        return columns, torch.ones_like(columns, dtype=torch.bool)
     tiles = values[:, : n_tiles * TILE].reshape(len(values), n_tiles, TILE).amax(dim=2)
-    bound = torch.topk(tiles, n, dim=1).values[:, -1:]
-    columns, is_there = padded(values >= bound)
-    largest = torch.where(is_there, values.gather(1, columns), -torch.inf)
-    return torch.topk(largest, n, dim=1).values[:, -1]
+    return padded(values >= torch.topk(tiles, n, dim=1).values[:, -1:])

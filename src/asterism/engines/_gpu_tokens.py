@@ -18,6 +18,8 @@ from ._gpu_room import Room
 from ._gpu_rows import Rows, heaviest, pick, row_sums, rows_of, running_shares
 
 Tensor = Any
+# A word of which a document has next to nothing still has topics.
+SMALLEST_SHARE = 1e-37
 
 
 class Table(NamedTuple):
@@ -37,14 +39,14 @@ class Table(NamedTuple):
 class Weighed(NamedTuple):
     """Some documents' topics, weighed for drawing [d, k]."""
 
-    scale: Tensor  # exp(ξ) to a factor
+    scale: Tensor  # shares
     rest_of_top: Tensor  # mass of the top bucket, 0 for all other topics
     top_total: Tensor  # its sum [d]
 
 
 def weigh(shares: Tensor, is_top: Tensor, table: Table) -> Weighed:
     """tokens.candidate_mass, the part shared by a document's words."""
-    scale = shares / shares.amax(dim=1, keepdim=True).clamp_min(torch.finfo(shares.dtype).tiny)
+    scale = shares.clamp_min(SMALLEST_SHARE)
     rest_of_top = torch.where(is_top, scale * table.rest, 0)
     return Weighed(scale, rest_of_top, rest_of_top.sum(dim=1, dtype=torch.float64))
 
@@ -193,8 +195,8 @@ def _pick_top(weighed: Weighed, document: Tensor, target: Tensor) -> Tensor:
 class Expectation:
     """document.expectation of many documents: counts of topics, given shares; heaviest topics are renewed with H."""
 
-    def __init__(self, table: Table, batch: DeviceBatch, n_top: int, room: Room) -> None:
-        self.table, self.batch, self.n_top, self.room = table, batch, n_top, room
+    def __init__(self, table: Table, batch: DeviceBatch, n_top: int, room: Room, kernels: Any = None) -> None:
+        self.table, self.batch, self.n_top, self.room, self.kernels = table, batch, n_top, room, kernels
         self.some, self.is_top = batch, torch.empty(0)
         self.document = documents_of_entries(batch)
 
@@ -203,11 +205,13 @@ class Expectation:
         if len(rows) < len(self.some):
             self.some, _ = documents_of(self.batch, rows)
             self.document = documents_of_entries(self.some)
+        if self.kernels is not None:
+            return self.kernels.expected_counts(self.some, shares, heaviest(shares, self.n_top), self.table)
         if renews_curvature(step):
             self.is_top = (
                 self.is_top if step else shares.new_zeros((len(self.batch), shares.shape[1]), dtype=torch.bool)
             )
-            self.is_top[rows] = heaviest(shares, self.n_top)
+            self.is_top[rows] = heaviest(shares, self.n_top).marks(shares)
         is_top = self.is_top if len(rows) == len(self.is_top) else self.is_top[rows]
         weighed = weigh(shares, is_top, self.table)
         result, top_share = torch.zeros_like(shares), shares.new_zeros(len(rows), dtype=torch.float64)
@@ -226,7 +230,7 @@ def expect(
     """What entries add to document.expected_counts: their own buckets [d, k], and how often the top bucket [d]."""
     own = own_topics(words, document, table)
     mass, own_total = own_mass(own, weighed, table)
-    share = counts / (own_total + weighed.top_total[document])
+    share = counts / (own_total + weighed.top_total[document]).clamp_min(1e-300)
     added = (share[own.rows.row] * mass).to(out.dtype)
     out.view(-1).index_add_(0, own.cell, added)
     top_share.index_add_(0, document, share)
@@ -237,8 +241,8 @@ def spread(
 ) -> None:
     """memoized.expected_word_topic: adds responsibilities over entries' own topics in whole units."""
     own = own_topics(words, document, table)
-    mass = scale.view(-1)[own.cell] * table.weights[own.pair]
-    share = counts * unit / row_sums(mass.to(torch.float64), own.rows)
+    mass = scale.clamp_min(SMALLEST_SHARE).view(-1)[own.cell] * table.weights[own.pair]
+    share = counts * unit / row_sums(mass.to(torch.float64), own.rows).clamp_min(1e-300)
     out.index_add_(0, own.pair, torch.floor(share[own.rows.row] * mass + 0.5).to(torch.int64))
 
 

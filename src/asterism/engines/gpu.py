@@ -6,6 +6,8 @@ on the device; what is summed over documents is added up in float64. Documents a
 
 from __future__ import annotations
 
+import importlib.util
+import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -71,6 +73,7 @@ class GpuEngine(DeviceMemory):
         self._weights_room = Room("topic weights", weights)
         self._pairs_room = Room("topics of words", pairs)
         self._tokens_room = Room("tokens", walked)
+        self._kernels = fused_kernels(self.device, dtype)
 
     def prepare(self, topics: Topics) -> GpuTopics:
         counted = DeviceCounts.on(topics.word_topic, self.device)
@@ -170,13 +173,15 @@ class GpuEngine(DeviceMemory):
         self, prepared: GpuTopics, batch: DeviceBatch, gamma: Tensor, n_steps: int, tol: float = 0.0
     ) -> Solved:
         """document.infer_document, from γ, which is overwritten."""
-        expectation = Expectation(prepared.table, batch, self.settings.topics_per_document, self._pairs_room)
+        n_top = self.settings.topics_per_document
+        expectation = Expectation(prepared.table, batch, n_top, self._pairs_room, self._kernels)
         counts = torch.zeros((len(batch), prepared.topics.n_topics), dtype=self._real, device=self.device)
         arguments = prepared.space, gamma, counts, batch.lengths, n_steps, tol, expectation.counts
         return solve(self._look_at(prepared), *arguments)
 
     def _look_at(self, prepared: GpuTopics) -> Callable[[Tensor], Look]:
-        return lambda gamma: DenseLook(prepared.space, gamma)
+        kind = DenseLook if self._kernels is None else self._kernels.StreamedLook
+        return lambda gamma: kind(prepared.space, gamma)
 
     def _new_sums(self, topics: Topics) -> list[Tensor]:
         """memoized.ResidualSums in their order."""
@@ -199,19 +204,29 @@ class GpuEngine(DeviceMemory):
 
     def _redraw(self, prepared: GpuTopics, batch: DeviceBatch, omega: Tensor, draws: Tensor, streams: Tensor) -> Tensor:
         """document.redraw_tokens of all documents."""
-        left = tokens.share_left(omega, prepared.space.tau)
-        return self._draw(prepared.table, batch, omega, streams, Last(draws, left))
+        return self._draw(prepared.table, batch, omega, streams, draws, prepared.space.tau)
 
     def _draw(
-        self, table: Table, batch: DeviceBatch, shares: Tensor, streams: Tensor, before: Last | None = None
+        self,
+        table: Table,
+        batch: DeviceBatch,
+        shares: Tensor,
+        streams: Tensor,
+        before: Tensor | None = None,
+        tau: float = 1.0,
     ) -> Tensor:
-        """A topic for every token, given its document's shares of topics to a factor [d, k]."""
-        weighed = tokens.weigh(shares, heaviest(shares, self.settings.topics_per_document), table)
+        """A topic for every token, given its document's shares of topics [d, k]; given all other tokens, too, where
+        there are draws `before` and shares are ω."""
+        top = heaviest(shares, self.settings.topics_per_document)
+        if self._kernels is not None:
+            return self._kernels.draw(batch, shares, top, table, streams, before, tau)
+        weighed = tokens.weigh(shares, top.marks(shares), table)
         drawn = torch.zeros(int(batch.token_offsets[-1]), dtype=torch.int64, device=self.device)
+        left = None if before is None else tokens.share_left(shares, tau)
 
         def part(first: int, last: int) -> None:
             begin, end = _bounds(batch.token_offsets, first, last)
-            last_ones = None if before is None else Last(before.draws[begin:end], before.share_left)
+            last_ones = None if before is None else Last(before[begin:end], left)
             drawn[begin:end] = tokens.draw(batch, first, last, weighed, table, streams, last_ones)
 
         self._pairs_room.each(tokens.pairs_of(batch, table), part)
@@ -219,11 +234,14 @@ class GpuEngine(DeviceMemory):
 
     def _spread(self, table: Table, batch: DeviceBatch, omega: Tensor, expected: Tensor) -> None:
         """memoized.expected_word_topic of all documents."""
-        scale, document = omega / omega.amax(dim=1, keepdim=True).clamp_min(1e-30), documents_of_entries(batch)
+        if self._kernels is not None:
+            self._kernels.spread(batch, omega, table, COUNT_UNIT, expected)
+            return
+        document = documents_of_entries(batch)
 
         def part(first: int, last: int) -> None:
             words, counts = batch.words[first:last].long(), batch.counts[first:last]
-            tokens.spread(words, counts, document[first:last], scale, table, COUNT_UNIT, expected)
+            tokens.spread(words, counts, document[first:last], omega, table, COUNT_UNIT, expected)
 
         self._pairs_room.each(tokens.pairs_of(batch, table), part)
 
@@ -317,7 +335,7 @@ class GpuEngine(DeviceMemory):
         totals = torch.zeros(len(side.prior), dtype=torch.int64, device=self.device)
 
         def part(first: int, last: int) -> None:
-            totals.add_(lda.visit(of_side, first, last, held, weights, self._weights_room.most))
+            totals.add_(lda.visit(of_side, first, last, held, weights, self._weights_room.most, self._kernels))
 
         self._tokens_room.each(of_side.starts.diff(), part)
         write(held, walks)
@@ -354,6 +372,16 @@ class GpuEngine(DeviceMemory):
         for part in (*more, DRAWS, 0):
             streams = random.substream(streams, part)
         return streams
+
+
+def fused_kernels(device: Any, dtype: str) -> Any:
+    """The module of Triton kernels, where a GPU or Triton's interpreter (TRITON_INTERPRET=1) runs them; else None."""
+    runs = device.type == "cuda" or os.environ.get("TRITON_INTERPRET") == "1"
+    if not runs or dtype != "float32" or importlib.util.find_spec("triton") is None:
+        return None
+    from . import _gpu_fused
+
+    return _gpu_fused
 
 
 def _bounds(offsets: Tensor, first: int, last: int) -> tuple[int, int]:
