@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 torch = pytest.importorskip("torch", reason="needs torch: make test-all")
 
@@ -16,8 +17,12 @@ from asterism.engines import _gpu_joint as joint  # noqa: E402
 from asterism.engines import _gpu_lda as lda  # noqa: E402
 from asterism.engines import _gpu_random as device_random  # noqa: E402
 from asterism.engines import _gpu_rows as device_rows  # noqa: E402
+from asterism.engines import (  # noqa: E402
+    _gpu_start,
+    select,
+    select_engine,
+)
 from asterism.engines import _gpu_tokens as device_tokens  # noqa: E402
-from asterism.engines import select, select_engine  # noqa: E402
 from asterism.engines._gpu_corpus import DeviceBatch, DeviceCounts  # noqa: E402
 from asterism.engines._gpu_memory import draw_by_word  # noqa: E402
 from asterism.engines._gpu_room import Room  # noqa: E402
@@ -25,8 +30,8 @@ from asterism.engines.cpu import CpuEngine  # noqa: E402
 from asterism.engines.gpu import GpuEngine  # noqa: E402
 from asterism.engines.memory import HostMemory  # noqa: E402
 from asterism.errors import AsterismError, InputError  # noqa: E402
+from asterism.model import cooccurrence, random, svi, tokens, words  # noqa: E402
 from asterism.model import lda as host_lda  # noqa: E402
-from asterism.model import random, svi, tokens, words  # noqa: E402
 from asterism.model.start import draw_by_word as host_draw_by_word  # noqa: E402
 from asterism.model.start import given_topics  # noqa: E402
 from asterism.model.state import Batch, LocalSettings, Priors  # noqa: E402
@@ -138,6 +143,20 @@ def test_memory_answers_as_the_hosts(planted):
     )
     topics = svi.start(planted.counts, 6, 3, Priors(0.1, 0.1, 1.0, 0.05), seed=0)
     assert gpu.optimal_concentration(topics) == pytest.approx(words.optimal_concentration(topics))
+
+
+def test_eigenvectors_by_blocks_are_those_of_the_host(monkeypatch):
+    rng = np.random.default_rng(0)
+    theta = rng.dirichlet(np.full(40, 0.05), 3000)
+    counts = sparse.csr_matrix(rng.poisson(20 * theta))
+    ratio = cooccurrence.LogRatio(counts, 1.0)
+    monkeypatch.setattr(_gpu_start, "MOST_DENSE", 0)
+    monkeypatch.setattr(_gpu_start, "SPARE", 3)
+    monkeypatch.setattr(_gpu_start, "BLOCKS", 5)
+    values, vectors = _gpu_start.leading_on("cpu")(ratio, 40, 4, 0)
+    expected, directions = cooccurrence.leading(ratio, 40, 4, 0)
+    np.testing.assert_allclose(values, expected, rtol=1e-3)
+    np.testing.assert_allclose(np.abs(np.sum(vectors * directions, axis=0)), 1, atol=0.05)
 
 
 # --- training -------------------------------------------------------------------------------------------------------

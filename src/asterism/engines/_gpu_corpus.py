@@ -182,6 +182,10 @@ class DeviceCounts:
             kept = torch.nn.functional.pad(is_there.cumsum(0), (1, 0))
             self.indptr, self.indices, self.data = kept[self.indptr], self.indices[is_there], self.data[is_there]
 
+    def first_rows(self, n: int) -> DeviceCounts:
+        end = int(self.indptr[n])
+        return DeviceCounts(self.indptr[: n + 1], self.indices[:end], self.data[:end], (n, self.shape[1]))
+
     def on_host(self) -> sparse.csr_matrix:
         arrays = (part.cpu().numpy() for part in (self.data, self.indices, self.indptr))
         return sparse.csr_matrix(tuple(arrays), self.shape)

@@ -157,13 +157,16 @@ def factor_of(omega: Tensor, space: Space) -> Tensor:
     """The factor of joint.curvature, in float64 since H has to be positive [d, m, m]."""
     h, U = curvatures(omega, space.tau), space.embedding
     total, pull = h.sum(dim=1), h @ U
-    is_heavy = (h >= (LIGHT * total)[:, None]) & (h > 0)
-    columns, is_there = padded(is_heavy)
-    heavy = torch.where(is_there, h.gather(1, columns), 0)
-    rows = heavy.sqrt()[:, :, None] * (U[columns] - (pull / total.clamp_min(1e-30)[:, None])[:, None])
-    h_light = torch.where(is_heavy, 0, h).sum(dim=1)
-    apart = torch.where(is_heavy, 0, h) @ U / h_light.clamp_min(1e-30)[:, None] - pull / total.clamp_min(1e-30)[:, None]
-    apart = apart * h_light.clamp_min(0).sqrt()[:, None]
+    columns, is_there = padded((h >= (LIGHT * total)[:, None]) & (h > 0))
+    heavy, vectors = torch.where(is_there, h.gather(1, columns), 0), U[columns]
+    centre = pull / total.clamp_min(1e-30)[:, None]
+    rows = heavy.sqrt()[:, :, None] * (vectors - centre[:, None])
+    # What is left for light topics; where that is rounding, there are none.
+    h_light = total - heavy.sum(dim=1)
+    h_light = torch.where(h_light > 100 * torch.finfo(h.dtype).eps * total, h_light, 0)
+    pull_light = pull - (heavy[:, None] @ vectors)[:, 0]
+    apart = h_light.sqrt()[:, None] * (pull_light / h_light.clamp_min(1e-30)[:, None] - centre)
+    apart = torch.where((h_light > 0)[:, None], apart, 0)
     H = (rows.transpose(1, 2) @ rows + apart[:, :, None] * apart[:, None]).to(torch.float64)
     H = H + h_light.to(torch.float64)[:, None, None] * space.scatter + space.precision
     return torch.linalg.cholesky_ex(H).L

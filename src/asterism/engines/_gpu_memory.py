@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from ..model.cooccurrence import MOST_PAIRS as MOST_LOOKED_AT
 from ..model.cooccurrence import embed_topics
 from ..model.lda import SMALLEST_ALPHA, WordWeights
 from ..model.memoized import COUNT_UNIT, Expansion
@@ -28,6 +29,7 @@ from ._gpu_corpus import (
 )
 from ._gpu_room import Room
 from ._gpu_rows import rows_of, starts_of
+from ._gpu_start import leading_on
 from ._gpu_tokens import Table
 from .memory import MOST_DENSE_PAIRS, MOST_DENSE_TOPICS, MOST_PAIRS
 
@@ -166,7 +168,11 @@ class DeviceMemory:
         return float((one * above / below.clamp_min(1e-300)).clamp(SMALLEST_BETA, LARGEST_BETA))
 
     def embed_topics(self, document_topic: Any, n_dims: int, priors: Priors, seed: int) -> tuple[Floats, Floats]:
-        return embed_topics(document_topic.on_host(), n_dims, priors, seed)
+        """No more documents travel to the host than are looked at there."""
+        n_pairs = document_topic.indptr.diff().square().cumsum(0)
+        n = int(torch.searchsorted(n_pairs, MOST_LOOKED_AT, right=True))
+        some = document_topic.first_rows(max(1, n)).on_host()
+        return embed_topics(some, n_dims, priors, seed, leading_on(self.device))
 
     def fetch(self, topics: Topics) -> Topics:
         if not isinstance(topics.word_topic, DeviceCounts):

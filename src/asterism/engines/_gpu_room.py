@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -19,8 +20,8 @@ Tensor = Any
 class Room:
     """For work on so many elements of an array at a time; it stays smaller once there was no room for more."""
 
-    def __init__(self, what: str, most: int) -> None:
-        self.what, self.most = what, most
+    def __init__(self, what: str, most: int, device: Any = None) -> None:
+        self.what, self.most, self.device = what, most, device
 
     def alike(self, n_rows: int, size: int, work: Callable[[int, int], None]) -> None:
         """work(first, last) for runs of rows of `size` elements each.
@@ -46,9 +47,10 @@ class Room:
         done = 0
         while done < n_rows:
             try:
-                for first, last in runs(done):
-                    work(first, last)
-                    done = last
+                with on(self.device):
+                    for first, last in runs(done):
+                        work(first, last)
+                        done = last
             except torch.OutOfMemoryError:
                 self._shrink(is_least=last - first <= 1)
 
@@ -59,3 +61,8 @@ class Room:
         logger.warning("out of device memory: %s in parts of %s from now on", self.what, f"{self.most:,}")
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
+
+
+def on(device: Any) -> Any:
+    """Triton launches its kernels on CUDA's current device, not on that of their arguments."""
+    return torch.cuda.device(device) if device is not None and device.type == "cuda" else nullcontext()

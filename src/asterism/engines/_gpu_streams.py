@@ -2,8 +2,8 @@
 
 As in flash attention, prior means μ = m + U γ of a tile of documents and a tile of topics are formed on the chip,
 turned into ω there, and only sums over topics leave it. With 100,000 topics of 64 numbers a pass over 8.2 million
-documents is 105 Tflop (twice that where the sums are of vectors), and it reads n once, 3.3 TB as float32. Products are of three TF32
-parts each, so that they are as good as float32's.
+documents is 105 Tflop (twice that where the sums are of vectors), and it reads n once, 3.3 TB as float32. Products
+are of three TF32 parts each, so that they are as good as float32's.
 """
 
 from __future__ import annotations

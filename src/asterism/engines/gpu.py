@@ -70,9 +70,9 @@ class GpuEngine(DeviceMemory):
         self.settings, self.device, self.dtype = settings, torch.device(device), np.dtype(dtype)
         self._real = getattr(torch, dtype)
         weights, pairs, walked = ON_CPU if self.device.type == "cpu" else ON_GPU
-        self._weights_room = Room("topic weights", weights)
-        self._pairs_room = Room("topics of words", pairs)
-        self._tokens_room = Room("tokens", walked)
+        self._weights_room = Room("topic weights", weights, self.device)
+        self._pairs_room = Room("topics of words", pairs, self.device)
+        self._tokens_room = Room("tokens", walked, self.device)
         self._kernels = fused_kernels(self.device, dtype)
 
     def prepare(self, topics: Topics) -> GpuTopics:
