@@ -17,6 +17,7 @@ import argparse
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,7 +81,7 @@ class Watch:
         if hasattr(found, "heldout_score"):
             self.sweeps.append({"sweep": found.sweep, "seconds": found.seconds, "heldout_score": found.heldout_score})
             print(self.sweeps[-1], flush=True)
-        return False
+        return True
 
 
 def local_settings(n_topics: int, n_words: int) -> LocalSettings:
@@ -95,12 +96,14 @@ def trained(corpus: Any, heldout: Completion, engine: Any, n_topics: int, given:
     topics = unknown_topics(n_topics, N_DIMS, corpus.shape[1], Priors(0.1, 0.1, 1.0, 0.01))
     watch = Watch(given.seconds)
     learner = MemoizedLearner(corpus, topics, engine, settings, seed=0)
-    loop = TrainingSettings(given.max_sweeps, 1e-3, 1, ("tau", "beta"))
+    loop = TrainingSettings(given.max_sweeps, 1e-4, 1, ("tau", "beta"))
     result: Trained | None = None
     try:
         result = train(learner, corpus.shape[0], heldout, engine, loop, watch)
     except TimeIsUpError:
         print(f"out of time after {watch.seconds:.0f} s", flush=True)
+    finally:
+        logging.getLogger("asterism.training").removeFilter(watch.note)
     topics = engine.fetch(learner.topics if result is None else result.topics)
     n_tokens = int(learner.corpus.token_offsets[-1])
     spent = np.diff([0.0, *(row["seconds"] for row in watch.sweeps)])
@@ -109,15 +112,12 @@ def trained(corpus: Any, heldout: Completion, engine: Any, n_topics: int, given:
         "converged": result is not None and result.converged,
         "tokens": n_tokens,
         "lda_seconds": watch.lda[-1][0] if watch.lda else 0.0,
-        "lda_tokens_per_second": sum(n for _, n in watch.lda)
-        * n_tokens
-        / corpus.shape[0]
-        / max(1e-9, watch.lda[-1][0]),
+        "lda_tokens": sum(n for _, n in watch.lda) * n_tokens // corpus.shape[0],
         "seconds_per_sweep": spent[1:].tolist(),
         "tokens_per_second": [n_tokens / seconds for seconds in spent[1:]],
         "sweeps": watch.sweeps,
         "pairs": int(topics.word_topic.nnz),
-        "peak_memory": peak_memory(engine.device),
+        "peak_memory": peak_memory(given.device),
         "topics": topics,
     }
 
@@ -240,8 +240,7 @@ def random_topics(n_topics: int, n_words: int, of_word: int) -> Any:
     )
     word_topic.sum_duplicates()
     topics = unknown_topics(n_topics, N_DIMS, n_words, Priors(0.1, 0.1, 1.0, 0.01))
-    moved = {"embedding": 0.3 * rng.normal(size=(n_topics, N_DIMS)), "word_topic": word_topic}
-    return type(topics)(**{**vars(topics), **moved})
+    return replace(topics, embedding=0.3 * rng.normal(size=(n_topics, N_DIMS)), word_topic=word_topic)
 
 
 # --- arXiv, and LDA ---------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import importlib.util
 import logging
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -353,3 +354,38 @@ def test_streamed_looks_see_what_dense_ones_do(kernels, n_documents, n_topics, n
     np.testing.assert_allclose(*(look.omega(counts, lengths, zetas[0]) for look in looks), atol=1e-4)
     for dense, streamed in zip(*(look.forces(counts, lengths, zetas[0]) for look in looks), strict=True):
         np.testing.assert_allclose(streamed, dense, atol=1e-3)
+
+
+COMPILED = """
+import sys
+from triton import compile
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from asterism.engines import _gpu_kernels as kernels, _gpu_streams as streams
+
+f, i, l, d, n = "*fp32", "*i32", "*i64", "*fp64", "i32"
+table, tile = [l, i, f, f], {"DOCUMENTS": 64, "TOPICS": 64, "DIMS": 64}
+drawn = [l, i, l, l, l, *table, f, f, l, d]
+todo = [
+    (kernels.draw_entries, [*drawn, l, i, n, "fp32", "fp32"], {"IS_REDRAWN": True, "BLOCK": 512}),
+    (kernels.expect_entries, [l, i, i, l, *table, f, f, l, d, i, d, n], {"BLOCK": 512}),
+    (kernels.spread_entries, [l, i, i, l, i, f, f, l, n, n], {"BLOCK": 512}),
+    (kernels.count_in_groups, [l, l, i], {"N_WALKS": 3, "TILE": 32}),
+    (streams.log_sum, [f, f, f, f, f, n, n, n, n], tile),
+    (streams.sum_omega, [f] * 8 + [n, n, n, n, "fp32"], {"HAS_PULL": True, **tile}),
+    (streams.fill_omega, [f] * 6 + [n, n, n, "fp32"], tile),
+]
+for kernel, types, constants in todo:
+    names = [name for name in kernel.arg_names if name not in constants]
+    signature = dict(zip(names, types, strict=True)) | dict.fromkeys(constants, "constexpr")
+    compile(ASTSource(kernel, signature=signature, constexprs=constants), target=GPUTarget("cuda", 90, 32))
+"""
+
+
+@needs_triton
+@pytest.mark.slow
+def test_kernels_compile_for_a_gpu_that_is_not_there(tmp_path):
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path)}
+    environment.pop("TRITON_INTERPRET", None)
+    done = subprocess.run([sys.executable, "-c", COMPILED], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]

@@ -107,5 +107,5 @@ def _large_columns(values: Tensor, n: int) -> tuple[Tensor, Tensor]:
     if n_tiles <= 2 * n:
         columns = torch.arange(n_columns, device=values.device).expand(values.shape)
         return columns, torch.ones_like(columns, dtype=torch.bool)
-    tiles = values[:, : n_tiles * TILE].reshape(len(values), n_tiles, TILE).amax(dim=2)
+    tiles = values[:, : n_tiles * TILE].unflatten(1, (n_tiles, TILE)).amax(dim=2)
     return padded(values >= torch.topk(tiles, n, dim=1).values[:, -1:])

@@ -155,7 +155,7 @@ class StreamedLook:
     def __init__(self, space: Space, embedding: Tensor) -> None:
         self.space, self.gamma = space, embedding.to(torch.float32).contiguous()
         self.n_documents, (self.n_topics, self.n_dims) = len(embedding), space.embedding.shape
-        self.split = -(-self.n_topics // SPLITS)
+        self.split = -(-self.n_topics // (SPLITS * TOPICS)) * TOPICS  # whole tiles
         tiles = DOCUMENTS, TOPICS, max(16, triton.next_power_of_2(self.n_dims))
         self.sizes, self.tiles = (self.n_documents, self.n_topics, self.n_dims), tiles
         self.grid = (-(-self.n_documents // DOCUMENTS), SPLITS)
