@@ -28,7 +28,7 @@ from asterism.engines._gpu_corpus import DeviceBatch, DeviceCounts  # noqa: E402
 from asterism.engines._gpu_memory import draw_by_word  # noqa: E402
 from asterism.engines._gpu_room import Room  # noqa: E402
 from asterism.engines.cpu import CpuEngine  # noqa: E402
-from asterism.engines.gpu import GpuEngine  # noqa: E402
+from asterism.engines.gpu import GpuEngine, size_of_document  # noqa: E402
 from asterism.engines.memory import HostMemory  # noqa: E402
 from asterism.errors import AsterismError, InputError  # noqa: E402
 from asterism.model import cooccurrence, random, svi, tokens, words  # noqa: E402
@@ -253,7 +253,7 @@ def test_results_do_not_depend_on_where_memory_ran_out(planted, soft, monkeypatc
                 return solve(*arguments, **others)
 
             monkeypatch.setattr("asterism.engines.gpu.solve", scarce)
-            engine._weights_room.most = 6 * 200
+            engine._weights_room.most = 200 * size_of_document(topics)
         draws = np.random.default_rng(0).integers(0, 6, planted.counts.sum()).astype(np.uint16)
         embedding = np.zeros((300, 3))
         relaxed = engine.relax(

@@ -17,6 +17,7 @@ from scipy import sparse
 
 from ..model import memoized, svi
 from ..model.document import INFER_STEPS, INFER_TOL
+from ..model.joint import LIGHT
 from ..model.lda import WordWeights
 from ..model.memoized import COUNT_UNIT, Relaxed, ResidualSums
 from ..model.random import DRAWS
@@ -49,7 +50,7 @@ Tensor = Any
 
 # Elements in work at a time, on a GPU and on the CPU: topic weights of documents, pairs of a document's word and topic,
 # tokens of LDA.
-ON_GPU, ON_CPU = (2**29, 2**27, 2**26), (2**21, 2**21, 2**21)
+ON_GPU, ON_CPU = (2**29, 2**27, 2**26), (2**23, 2**21, 2**21)
 
 
 class GpuTopics(NamedTuple):
@@ -91,7 +92,7 @@ class GpuEngine(DeviceMemory):
                 self._summed(prepared, documents[first:last], *sample(prepared, documents[first:last], seed, sweep))
             )
 
-        self._weights_room.alike(len(batch), prepared.topics.n_topics, part)
+        self._weights_room.alike(len(batch), size_of_document(prepared.topics), part)
         return sum(parts[1:], parts[0])
 
     def _summed(
@@ -163,7 +164,7 @@ class GpuEngine(DeviceMemory):
             for total, added in zip(sums, found, strict=True):
                 total += added
 
-        self._weights_room.alike(len(batch), topics.n_topics, part)
+        self._weights_room.alike(len(batch), size_of_document(topics), part)
         moments = memoized.couple(memoized.whole_sums(ResidualSums(*map(on_host, sums)), topics), topics)
         if draws is not None:
             return Relaxed(moments, None)
@@ -262,7 +263,7 @@ class GpuEngine(DeviceMemory):
             if with_cov:
                 write(self._covs(prepared.space, some, xi), covs[first:last])
 
-        self._weights_room.alike(len(batch), topics.n_topics, part)
+        self._weights_room.alike(len(batch), size_of_document(topics), part)
         return Documents(embedding, weights, covs if with_cov else None)
 
     def _inferred(self, prepared: GpuTopics, batch: DeviceBatch) -> tuple[Tensor, Tensor]:
@@ -287,7 +288,7 @@ class GpuEngine(DeviceMemory):
             xi = as_tensor(weights[first:last], self.device)
             result[first:last] = on_host(self._log_likelihood(prepared, xi, documents[first:last]))
 
-        self._weights_room.alike(len(batch), prepared.topics.n_topics, part)
+        self._weights_room.alike(len(batch), size_of_document(prepared.topics), part)
         return result
 
     def _log_likelihood(self, prepared: GpuTopics, weights: Tensor, batch: DeviceBatch) -> Tensor:
@@ -382,6 +383,11 @@ def fused_kernels(device: Any, dtype: str) -> Any:
     from . import _gpu_fused
 
     return _gpu_fused
+
+
+def size_of_document(topics: Topics) -> int:
+    """Elements that a document needs: its weights of topics, or where these are few, H and what it is made of."""
+    return max(topics.n_topics, 16 * topics.n_dims**2 + int(2 / LIGHT) * topics.n_dims)
 
 
 def _bounds(offsets: Tensor, first: int, last: int) -> tuple[int, int]:
