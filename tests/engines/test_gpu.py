@@ -37,6 +37,13 @@ from asterism.model.start import draw_by_word as host_draw_by_word  # noqa: E402
 from asterism.model.start import given_topics  # noqa: E402
 from asterism.model.state import Batch, LocalSettings, Priors  # noqa: E402
 
+# Triton asks whether to interpret when it is imported, when kernels are defined and when they are called.
+_gpu_fused = None
+if importlib.util.find_spec("triton") is not None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRITON_INTERPRET", "1")
+        from asterism.engines import _gpu_fused
+
 # Products of numbers as large as they can be wrap around, which NumPy tells of where Triton is interpreted.
 interpreted = pytest.mark.filterwarnings("ignore:overflow encountered")
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs triton")
@@ -45,10 +52,9 @@ needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, re
 @pytest.fixture
 def kernels(monkeypatch):
     """Triton's kernels, run by its interpreter."""
-    pytest.importorskip("triton")
+    if _gpu_fused is None:
+        pytest.skip("needs triton")
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    from asterism.engines import _gpu_fused
-
     return _gpu_fused
 
 

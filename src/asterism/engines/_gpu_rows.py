@@ -94,7 +94,7 @@ def heaviest(values: Tensor, n: int) -> Heaviest:
     """tokens.heaviest_topics of each row; values are 0 or more."""
     columns, is_there = _large_columns(values, n)
     found = torch.where(is_there, values.gather(1, columns), -1)
-    least = torch.topk(found, min(n, values.shape[1]), dim=1).values[:, -1]
+    least = torch.topk(found, min(n, values.shape[1]), dim=1).values[:, -1].contiguous()
     above, ties = found > least[:, None], found == least[:, None]
     ties &= ties.cumsum(dim=1) <= n - above.sum(dim=1, keepdim=True)
     return Heaviest(least, torch.where(ties, columns, 0).amax(dim=1), columns, above | ties)

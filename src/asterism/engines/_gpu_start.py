@@ -47,7 +47,7 @@ def product_with(ratio: LogRatio, device: Any) -> Any:
     """x -> ratio @ x on the device, for many vectors at once [k, n]."""
     observed = ratio.observed
     parts = (as_tensor(part, device) for part in (observed.indptr, observed.indices, observed.data))
-    matrix = torch.sparse_csr_tensor(*parts, size=observed.shape)
+    matrix = torch.sparse_csr_tensor(*parts, size=observed.shape, check_invariants=False)
     share, kind, by_chance = (as_tensor(part, device) for part in (ratio.share, ratio.kind, ratio.by_chance))
 
     def product(x: Tensor) -> Tensor:

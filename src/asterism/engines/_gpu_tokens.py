@@ -12,7 +12,7 @@ import torch
 
 from ..model.joint import renews_curvature
 from . import _gpu_random as random
-from ._gpu_corpus import DeviceBatch, documents_of, documents_of_entries, sums_by
+from ._gpu_corpus import DeviceBatch, documents_of_entries, sums_by
 from ._gpu_joint import omega_of
 from ._gpu_room import Room
 from ._gpu_rows import Rows, heaviest, pick, row_sums, rows_of, running_shares
@@ -203,7 +203,7 @@ class Expectation:
     def counts(self, shares: Tensor, rows: Tensor, step: int) -> Tensor:
         """E[n] [d, k] of the documents `rows`, of which there are never more than before."""
         if len(rows) < len(self.some):
-            self.some, _ = documents_of(self.batch, rows)
+            self.some = self.batch.of_rows(rows)
             self.document = documents_of_entries(self.some)
         if self.kernels is not None:
             return self.kernels.expected_counts(self.some, shares, heaviest(shares, self.n_top), self.table)
