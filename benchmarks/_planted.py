@@ -44,7 +44,7 @@ def draw_corpus(planted: Planted, n_documents: int, mean_length: float, seed: in
     line = planted.weights.cumsum(dim=1)
     for first in range(0, n_documents, size):
         n = min(size, n_documents - first)
-        tokens = rows_of(torch.poisson(torch.full((n,), mean_length, device=device)).long())
+        tokens = rows_of(torch.poisson(torch.full((n,), float(mean_length), device=device)).long())
         topic = _draw_topics(planted.embedding, tokens.row, n)
         place = torch.searchsorted(line[topic], torch.rand((len(topic), 1), device=device))[:, 0]
         word = planted.words[topic, place.clamp_max(line.shape[1] - 1)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from ..model import random
@@ -45,9 +46,9 @@ def leading_on(device: Any) -> Any:
 
 def product_with(ratio: LogRatio, device: Any) -> Any:
     """x -> ratio @ x on the device, for many vectors at once [k, n]."""
-    observed = ratio.observed
-    parts = (as_tensor(part, device) for part in (observed.indptr, observed.indices, observed.data))
-    matrix = torch.sparse_csr_tensor(*parts, size=observed.shape, check_invariants=False)
+    observed = ratio.observed.tocoo()
+    places, data = as_tensor(np.stack([observed.row, observed.col]), device), as_tensor(observed.data, device)
+    matrix = torch.sparse_coo_tensor(places, data, observed.shape, check_invariants=False).coalesce()
     share, kind, by_chance = (as_tensor(part, device) for part in (ratio.share, ratio.kind, ratio.by_chance))
 
     def product(x: Tensor) -> Tensor:
