@@ -16,8 +16,9 @@ install: .venv/installed-dev ## set up .venv with the package and the developers
 test: lint types ## set up, lint, types, tests
 	$(BIN)/pytest
 
-test-all: .venv/installed-dev ## the slow tests and those that need extras
+test-all: .venv/installed-dev .venv/installed-torch ## the slow tests and those that need extras
 	$(BIN)/pytest -m slow
+	$(BIN)/pytest tests/engines -k gpu
 
 lint: .venv/installed-dev ## ruff: style and format
 	$(BIN)/ruff check .
@@ -42,6 +43,11 @@ clean: ## remove .venv and everything that was built
 
 .venv/installed: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+# By its version, which is a build for the CPU: any torch would bring gigabytes of CUDA along.
+.venv/installed-torch: | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 triton
 	touch $@
 
 .venv/installed-%: pyproject.toml | .venv/bin/python

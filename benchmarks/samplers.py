@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from _harness import DATA, write
 from asterism import TopicEmbeddingModel
 from asterism.corpus.uci import read_counts
-from asterism.inference.lda_samplers import MOST_SCORED, SWEEP_KEY, every_pair
+from asterism.inference.lda_samplers import MOST_SCORED, SWEEP_KEY
 from asterism.inference.memoized import MemoizedLearner, MemoizedSettings, unknown_topics
 from asterism.inference.warm_start import CHECK_EVERY, WarmStart
 
@@ -50,7 +50,7 @@ def score(start: WarmStart, engine: Any) -> float:
     some, topics = start.corpus[:MOST_SCORED], start.topics
     n_tokens = some.token_offsets[-1]
     draws = start.draws[:n_tokens].copy()
-    return float(engine.draw_lda(every_pair(topics), some, draws, start.alpha, 0, SWEEP_KEY).sum() / n_tokens)
+    return float(engine.draw_lda(engine.every_pair(topics), some, draws, start.alpha, 0, SWEEP_KEY).sum() / n_tokens)
 
 
 def seconds_until(found: list[tuple[float, float]], level: float) -> float:

@@ -33,6 +33,7 @@ class Inference(str, Enum):
 class EngineName(str, Enum):
     auto = "auto"
     cpu = "cpu"
+    gpu = "gpu"
     reference = "reference"
 
 
@@ -122,7 +123,7 @@ def fit(
     batch_size: Annotated[int, _option("Documents a minibatch.", panel=TRAINING)] = 512,
     inference: Annotated[Inference, _option("How to learn.", panel=TRAINING)] = Inference.memoized,
     engine: Annotated[
-        EngineName, _option("What computes: auto, cpu or reference.", panel=TRAINING, metavar="<name>")
+        EngineName, _option("What computes: auto, cpu, gpu or reference.", panel=TRAINING, metavar="<name>")
     ] = EngineName.auto,
     threads: Annotated[
         int | None, _option("Threads; as many as cores by default.", panel=TRAINING, show_default=False)

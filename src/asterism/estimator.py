@@ -60,7 +60,8 @@ class TopicEmbeddingModel(StreamedTopicModel):
         (it ends where its predictions settle), and sweeps with draws before expected counts take over.
     sampler : how those sweeps of LDA draw a token's topic: "sparse" from all topics that its word or its document has,
         "alias" by a few proposals, at the same cost for any number of topics; "auto" is "alias" beyond 256 topics.
-    engine : "auto", "cpu" (compiled, all cores) or "reference" (NumPy, slow).
+    engine : "auto" (a GPU where PyTorch sees one, else the CPU), "cpu" (compiled, all cores), "gpu" (PyTorch and
+        Triton) or "reference" (NumPy, slow).
     n_threads : threads; None is one a core. The result does not depend on it.
     max_sweeps, tol, evaluate_every : training ends after `max_sweeps` passes over the documents, or when the
         held-out log-likelihood per token changes by less than `tol` between evaluations, one every

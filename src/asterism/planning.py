@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+from .engines.memory import MOST_PAIRS
 from .inference.base import Learner, one_blas_thread
-from .inference.memoized import MOST_PAIRS, MemoizedLearner
+from .inference.memoized import MemoizedLearner
 from .model.state import draw_type
 from .model.walks import PROPOSALS
 

@@ -1,5 +1,6 @@
 """One contract for every engine: agreement with the reference, additivity, independence of threads and order."""
 
+import importlib.util
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from asterism import sample_corpus
 from asterism.engines import cpu, select_engine
 from asterism.engines.cpu import CpuEngine
 from asterism.engines.reference import ReferenceEngine
+from asterism.engines.select import has_gpu
 from asterism.errors import InputError
 from asterism.evaluation.completion import split_tokens
 from asterism.model import joint, random, svi, words
@@ -23,9 +25,24 @@ ENGINES = {
     "reference": ReferenceEngine,
     "cpu-float64": lambda settings: CpuEngine(settings, n_threads=2, dtype=np.float64),
     "cpu-float32": lambda settings: CpuEngine(settings, n_threads=2),
+    "gpu-float64": lambda settings: gpu_engine(settings, "float64"),
+    "gpu-float32": lambda settings: gpu_engine(settings, "float32"),
 }
-TOLERANCE = {"reference": 1e-12, "cpu-float64": 2e-3, "cpu-float32": 2e-2}  # the solver may stop a step apart
-STATISTICS_TOLERANCE = {"reference": 1e-12, "cpu-float64": 1e-8, "cpu-float32": 2e-2}
+NEEDS_TORCH = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch: make test-all")
+NAMES = [pytest.param(name, marks=NEEDS_TORCH if name.startswith("gpu") else ()) for name in ENGINES]
+TOLERANCE = {"reference": 1e-12, "float64": 2e-3, "float32": 2e-2}  # the solver may stop a step apart
+STATISTICS_TOLERANCE = {"reference": 1e-12, "float64": 1e-8, "float32": 2e-2}
+
+
+def gpu_engine(settings, dtype):
+    from asterism.engines.gpu import GpuEngine
+
+    return GpuEngine(settings, "cpu", dtype)
+
+
+def precision(name):
+    """What tolerances are by: "reference", "float64" or "float32"."""
+    return name.rpartition("-")[2]
 
 
 def make(n_documents=40, n_topics=7, n_words=61, n_dims=3, sparsity=(3, 12, 2), **local):
@@ -34,7 +51,7 @@ def make(n_documents=40, n_topics=7, n_words=61, n_dims=3, sparsity=(3, 12, 2), 
     return corpus.counts, topics, LocalSettings(*sparsity, **local)
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=NAMES)
 def name(request):
     return request.param
 
@@ -53,10 +70,10 @@ def test_statistics_equal_the_references(name, n_documents, n_topics, n_dims):
     reference, engine = ReferenceEngine(settings), ENGINES[name](settings)
     expected = reference.statistics(reference.prepare(topics), batch, seed=3, sweep=1)
     actual = engine.statistics(engine.prepare(topics), batch, seed=3, sweep=1)
-    assert_statistics_agree(actual, expected, STATISTICS_TOLERANCE[name])
+    assert_statistics_agree(actual, expected, STATISTICS_TOLERANCE[precision(name)])
     moved = abs(actual.word_topic - expected.word_topic).sum() / 2
     # In float32 a draw can fall on the other side of a boundary, and takes its document's later rounds along.
-    assert moved <= (0.01 * counts.sum() if name == "cpu-float32" else 0)
+    assert moved <= (0.01 * counts.sum() if precision(name) == "float32" else 0)
 
 
 @pytest.mark.parametrize("sparsity", [(1, 1, 1), (3, 12, 2), (7, 61, 7), (50, 100, 10)])
@@ -83,7 +100,7 @@ def test_newton_statistics_equal_the_references(name, n_documents, n_topics, n_d
     # A draw that falls on the other side of a boundary has followers.
     moved = abs(actual.word_topic - expected.word_topic).sum() / 2
     assert moved <= (0 if name == "reference" else 0.01 * counts.sum())
-    assert_statistics_agree(actual, expected, {"reference": 1e-12, "cpu-float64": 1e-5, "cpu-float32": 2e-2}[name])
+    assert_statistics_agree(actual, expected, {"reference": 1e-12, "float64": 1e-5, "float32": 2e-2}[precision(name)])
     assert actual.n_steps == expected.n_steps == n_documents * svi.NEWTON_ROUNDS
 
 
@@ -110,8 +127,8 @@ def test_inferred_documents_equal_the_references(name, n_dense):
     reference, engine = ReferenceEngine(settings), ENGINES[name](settings)
     expected = reference.infer(reference.prepare(topics), Batch.of(counts))
     actual = engine.infer(engine.prepare(topics), Batch.of(counts))
-    np.testing.assert_allclose(actual.embedding, expected.embedding, atol=TOLERANCE[name])
-    np.testing.assert_allclose(actual.weights, expected.weights, atol=TOLERANCE[name])
+    np.testing.assert_allclose(actual.embedding, expected.embedding, atol=TOLERANCE[precision(name)])
+    np.testing.assert_allclose(actual.weights, expected.weights, atol=TOLERANCE[precision(name)])
 
 
 @pytest.mark.parametrize("embedding_cov", [0.0, 0.02])
@@ -139,7 +156,7 @@ def test_covariances_equal_the_references_and_are_not_there_unasked(name):
     reference, engine = ReferenceEngine(settings), ENGINES[name](settings)
     expected = reference.infer(reference.prepare(topics), Batch.of(counts), with_cov=True)
     actual = engine.infer(engine.prepare(topics), Batch.of(counts), with_cov=True)
-    np.testing.assert_allclose(actual.cov, expected.cov, atol=TOLERANCE[name])
+    np.testing.assert_allclose(actual.cov, expected.cov, atol=TOLERANCE[precision(name)])
     plain = engine.infer(engine.prepare(topics), Batch.of(counts))
     assert plain.cov is None
     np.testing.assert_array_equal(plain.embedding, actual.embedding)
@@ -275,7 +292,7 @@ def test_errors_in_a_thread_are_not_lost():
 
 def test_names_become_engines():
     settings = make()[2]
-    assert select_engine("auto", settings).name == "cpu"
+    assert select_engine("auto", settings).name == ("gpu" if has_gpu() else "cpu")
     assert select_engine("cpu", settings, 3).n_threads == 3
     assert select_engine("reference", settings).name == "reference"
     with pytest.raises(InputError, match="abacus"):
@@ -310,7 +327,7 @@ def test_relaxed_documents_equal_the_references(name, soft, n_documents, n_topic
     counts, topics, settings = make_memoized(n_documents, n_topics, n_dims)
     expected, expected_draws, expected_embedding = relaxed(ReferenceEngine(settings), counts, topics, soft)
     actual, draws, embedding = relaxed(ENGINES[name](settings), counts, topics, soft)
-    tolerance = {"reference": 1e-12, "cpu-float64": 1e-5, "cpu-float32": 1e-2}[name]
+    tolerance = {"reference": 1e-12, "float64": 1e-5, "float32": 1e-2}[precision(name)]
     np.testing.assert_allclose(embedding, expected_embedding, atol=tolerance)
     for part in ("weight_embedding", "embedding_outer", "weight_square"):
         ours, theirs = getattr(actual.moments, part), getattr(expected.moments, part)
@@ -337,8 +354,8 @@ def test_lda_draws_equal_the_references(name, dense):
         logs.append(engine.draw_lda(weights, batch, draws, alpha, seed=3, sweep=4))
         results.append(draws)
     assert np.mean(results[0] != start) > 0.5
-    assert np.mean(results[0] != results[1]) <= (0.02 if name == "cpu-float32" else 0)
-    np.testing.assert_allclose(logs[0].sum(), logs[1].sum(), rtol=1e-3 if name == "cpu-float32" else 1e-9)
+    assert np.mean(results[0] != results[1]) <= (0.02 if precision(name) == "float32" else 0)
+    np.testing.assert_allclose(logs[0].sum(), logs[1].sum(), rtol=1e-3 if precision(name) == "float32" else 1e-9)
 
 
 @pytest.mark.parametrize("n_topics", [1, 33])
@@ -363,11 +380,11 @@ def test_walks_equal_the_references(name, n_topics):
         results.append(walks)
     if n_topics > 1:
         assert np.mean(results[0] != start) > 0.5
-    assert np.mean(results[0] != results[1]) <= (0.02 if name == "cpu-float32" else 0)
+    assert np.mean(results[0] != results[1]) <= (0.02 if precision(name) == "float32" else 0)
 
 
 @pytest.mark.parametrize("n_groups", [1, 60])
-@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("name", NAMES)
 def test_topics_of_groups_are_counted(name, n_groups):
     """Of groups in any order of the tokens, some of them empty, against a table of all pairs."""
     _, _, settings = make_memoized(40, 7, 1)

@@ -5,10 +5,12 @@ import pytest
 from scipy import sparse
 
 from asterism import TopicEmbeddingModel
+from asterism.engines import memory
 from asterism.engines.cpu import CpuEngine
 from asterism.inference import lda_samplers, memoized, warm_start
 from asterism.inference.lda_samplers import lda_sampler
-from asterism.inference.warm_start import WarmStart, optimal_alpha
+from asterism.inference.warm_start import WarmStart
+from asterism.model import lda
 from asterism.model.state import Batch, LocalSettings, Priors, Topics, count_draws
 
 N_TOPICS, WORDS_A_TOPIC = 4, 10
@@ -43,7 +45,7 @@ def counted(corpus, draws, n_topics):
 @pytest.fixture(params=["dense", "sparse", "alias"])
 def sampler(request, monkeypatch):
     if request.param == "sparse":
-        monkeypatch.setattr(lda_samplers, "MOST_DENSE_TOPICS", 0)
+        monkeypatch.setattr(memory, "MOST_DENSE_TOPICS", 0)
     return "alias" if request.param == "alias" else "sparse"
 
 
@@ -96,13 +98,13 @@ def test_alpha_of_highest_likelihood_is_that_of_the_documents():
     counts = np.array([rng.multinomial(60, theta) for theta in rng.dirichlet(truth, size=4000)])
     alpha = np.full(4, 0.5)
     for _ in range(300):
-        alpha = optimal_alpha(sparse.csr_matrix(counts), alpha)
+        alpha = lda.optimal_alpha(sparse.csr_matrix(counts), alpha)
     np.testing.assert_allclose(alpha, truth, rtol=0.1)
 
 
 def test_alpha_of_a_topic_without_tokens_stays_positive():
-    alpha = optimal_alpha(sparse.csr_matrix(np.array([[3, 0], [5, 0]])), np.array([0.1, 0.1]))
-    assert alpha[1] == warm_start.SMALLEST_ALPHA
+    alpha = lda.optimal_alpha(sparse.csr_matrix(np.array([[3, 0], [5, 0]])), np.array([0.1, 0.1]))
+    assert alpha[1] == lda.SMALLEST_ALPHA
 
 
 # --- stages ---------------------------------------------------------------------------------------------------------
@@ -166,7 +168,7 @@ def test_walks_are_scored_on_documents_that_are_new_to_a_stage(monkeypatch):
         some = start(counts[first:last], sampler="alias")
         tokens = slice(*begun.corpus.token_offsets[begun.corpus.indptr[[first, last]]])
         batch = begun.corpus[first:last]
-        words = lda_samplers.every_pair(begun.topics)
+        words = begun.sampler.engine.every_pair(begun.topics)
         logs = some.sampler.engine.draw_lda(words, batch, begun.draws[tokens].copy(), begun.alpha, 0, 2**32)
         scores.append(logs.sum() / batch.token_offsets[-1])
     assert begun.sampler.scores(begun.alpha) == []  # those of all sweeps have been given

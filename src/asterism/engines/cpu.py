@@ -28,6 +28,7 @@ from . import _cpu_joint_kernels as joint_kernels
 from . import _cpu_kernels as kernels
 from . import _cpu_lda_kernels as lda_kernels
 from ._cpu_joint_kernels import DOCUMENTS_A_BLOCK
+from .memory import HostMemory
 
 TOPICS_A_BLOCK = 512
 # Documents whose topic weights are in memory at a time: as many as have so many weights, and at least so many.
@@ -47,7 +48,7 @@ class CpuTopics(NamedTuple):
     space: kernels.Space
 
 
-class CpuEngine:
+class CpuEngine(HostMemory):
     """See `Engine`. `dtype` is the precision of a document's own variables; sums are float64."""
 
     name = "cpu"

@@ -35,6 +35,9 @@ class CpuDirichletEngine:
         self.n_threads = n_threads
         self.dtype: np.dtype[Any] = np.dtype(dtype)
 
+    def hold(self, batch: Batch) -> Batch:
+        return batch
+
     def prepare(self, topics: DirichletTopics) -> CpuDirichletTopics:
         scale = np.exp(-special.psi(topics.topic_total)).astype(self.dtype)
         if not topics.is_sparse:

@@ -37,6 +37,9 @@ class ReferenceDirichletEngine:
     def __init__(self, settings: DirichletSettings) -> None:
         self.settings = settings
 
+    def hold(self, batch: Batch) -> Batch:
+        return batch
+
     def prepare(self, topics: DirichletTopics) -> ReferenceTopics:
         if not topics.is_sparse:
             return ReferenceTopics(topics, None)

@@ -15,6 +15,7 @@ from ..model.joint import posterior_cov
 from ..model.lda import WordWeights, draw_document
 from ..model.state import Batch, Documents, Floats, Ints, LocalSettings, Statistics, Topics, count_draws
 from ..model.walks import Side, visit
+from .memory import HostMemory
 
 
 class ReferenceTopics(NamedTuple):
@@ -23,7 +24,7 @@ class ReferenceTopics(NamedTuple):
     near: Neighbourhood | None = None  # where documents have candidates
 
 
-class ReferenceEngine:
+class ReferenceEngine(HostMemory):
     """See `Engine`."""
 
     name = "reference"

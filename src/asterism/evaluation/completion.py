@@ -54,8 +54,9 @@ def completion_score(engine: TopicEngine, prepared: Any, halves: Completion) -> 
     total = 0.0
     for first in range(0, halves.observed.shape[0], DOCUMENTS_A_BATCH):
         rows = slice(first, first + DOCUMENTS_A_BATCH)
-        weights = engine.infer(prepared, Batch.of(halves.observed[rows])).weights
-        total += float(engine.log_likelihood(prepared, weights, Batch.of(halves.scored[rows])).sum())
+        observed, scored = (engine.hold(Batch.of(half[rows])) for half in halves)
+        weights = engine.infer(prepared, observed).weights
+        total += float(engine.log_likelihood(prepared, weights, scored).sum())
     return total / halves.n_scored if halves.n_scored else float("nan")
 
 

@@ -14,14 +14,13 @@ import numpy as np
 from scipy import sparse
 
 from ..engines.base import Engine
-from ..model import random, walks, words
+from ..engines.memory import MOST_DENSE_TOPICS
+from ..model import random, walks
 from ..model.alias import AliasTable
 from ..model.lda import WordWeights
 from ..model.random import Streams
-from ..model.state import Batch, Floats, Ints, Topics, count_draws
+from ..model.state import Batch, Floats, Ints, Topics
 
-# Up to so many topics a token looks at all of them, in a table of words x topics; beyond, at its word's own.
-MOST_DENSE_TOPICS, MOST_DENSE_PAIRS = 256, 2**24
 # Exact draws bring counts up to date so often a sweep.
 BATCHES_A_SWEEP = 2
 # Sweeps have random numbers of their own.
@@ -42,6 +41,7 @@ class LdaSampler(Protocol):
     """LDA's state between sweeps."""
 
     topics: Topics  # counts of words in topics as of the last `gather`
+    engine: Engine
 
     def sweep(self, sweep: int, alpha: Floats) -> Iterator[int]:
         """Every token once; yields numbers of documents done."""
@@ -66,9 +66,8 @@ class ExactDraws:
 
     def __init__(self, corpus: Batch, draws: Ints, topics: Topics, engine: Engine, seed: int) -> None:
         self.corpus, self._draws, self.topics, self.engine, self.seed = corpus, draws, topics, engine, seed
-        self.offsets = corpus.token_offsets[corpus.indptr]
-        is_dense = topics.n_topics <= MOST_DENSE_TOPICS and topics.n_topics * topics.n_words <= MOST_DENSE_PAIRS
-        self.dense: Ints | None = topics.word_topic.toarray().astype(np.int64) if is_dense else None
+        self.starts, self.order = engine.tokens_by_document(corpus)
+        self.dense = engine.dense_counts(topics.word_topic)
         self._scores: list[float] = []
 
     @property
@@ -92,27 +91,26 @@ class ExactDraws:
             self.topics = replace(self.topics, word_topic=_counted(self.dense))
 
     def document_topic(self) -> sparse.csr_matrix:
-        return self.engine.count(self.offsets, np.arange(len(self.draws)), self.draws, self.topics.n_topics)
+        return self.engine.count(self.starts, self.order, self.draws, self.topics.n_topics)
 
     def _draw(self, first: int, last: int, sweep: int, alpha: Floats) -> float:
-        batch, draws = self.corpus[first:last], self.draws[self.offsets[first] : self.offsets[last]]
-        old = draws.copy()
+        batch, draws = self.corpus[first:last], self.draws[self.starts[first] : self.starts[last]]
+        old = self.engine.copy(draws)
         logs = self.engine.draw_lda(self._weights(), batch, draws, alpha, self.seed, SWEEP_KEY + sweep)
-        token_words = np.repeat(batch.words, batch.counts)
         if self.dense is not None:
+            token_words = np.repeat(batch.words, batch.counts)
             changed = np.flatnonzero(draws != old)
             pair, flat = token_words[changed].astype(np.int64) * self.topics.n_topics, self.dense.reshape(-1)
             np.subtract.at(flat, pair + old[changed], 1)
             np.add.at(flat, pair + draws[changed], 1)
         else:
-            shape = self.topics.n_words, self.topics.n_topics
-            change = count_draws(token_words, draws, *shape) - count_draws(token_words, old, *shape)
-            self.topics = replace(self.topics, word_topic=_counted(self.topics.word_topic + change))
+            word_topic = self.engine.exchange(self.topics.word_topic, batch, old, draws)
+            self.topics = replace(self.topics, word_topic=word_topic)
         return float(logs.sum())
 
     def _weights(self) -> WordWeights:
         if self.dense is None:
-            return every_pair(self.topics)
+            return self.engine.every_pair(self.topics)
         beta = self.topics.priors.beta
         unit = 1 / (self.dense.sum(axis=0) + beta * self.topics.n_words)
         return WordWeights((self.dense.astype(np.float32) + np.float32(beta)) * unit.astype(np.float32), unit)
@@ -123,46 +121,42 @@ class Walks:
 
     def __init__(self, corpus: Batch, draws: Ints, topics: Topics, engine: Engine, seed: int) -> None:
         self.corpus, self.topics, self.engine, self.seed = corpus, topics, engine, seed
-        self.walks: Ints = np.repeat(draws[:, None], 1 + walks.PROPOSALS, axis=1)
-        token_words = np.repeat(corpus.words, corpus.counts)
-        # Sorting is stable and tokens are in the order of documents, so that a word's follow their order, too.
-        self.by_word = np.argsort(token_words, kind="stable").astype(_index_type(len(draws)))
-        self.by_document = np.arange(len(draws), dtype=self.by_word.dtype)
-        self.word_starts = np.concatenate([[0], np.cumsum(np.bincount(token_words, minlength=corpus.n_words))])
-        self.starts = corpus.token_offsets[corpus.indptr]
-        self.topic_count: Ints = np.bincount(draws, minlength=topics.n_topics)
+        self.walks: Ints = engine.copies(draws, 1 + walks.PROPOSALS)
+        self.word_starts, self.by_word = engine.tokens_by_word(corpus)
+        self.starts, self.by_document = engine.tokens_by_document(corpus)
+        self.topic_count: Ints = topics.topic_count.astype(np.int64)
         self._alpha: Floats = np.empty(0)
         self._alpha_table = AliasTable.even(0)
         self._unscored = 0
 
     @property
     def draws(self) -> Ints:
-        return np.ascontiguousarray(self.walks[:, 0])
+        return self.engine.copy(self.walks[:, 0])
 
     def sweep(self, sweep: int, alpha: Floats) -> Iterator[int]:
         n_topics = self.topics.n_topics
         if alpha is not self._alpha:  # it changes once in many sweeps
             self._alpha, self._alpha_table = alpha, AliasTable.of(alpha)
         of_documents = self.starts, self.by_document, alpha, self._alpha_table
-        self._visit(walks.Side(*of_documents, self._streams(sweep, BY_DOCUMENT, self.corpus.documents)))
+        self._visit(walks.Side(*of_documents, self._streams(self.corpus.documents, sweep, BY_DOCUMENT)))
         yield len(self.corpus) // 2
         beta = np.full(n_topics, self.topics.priors.beta), AliasTable.even(n_topics)
         of_words = self.word_starts, self.by_word, *beta
-        self._visit(walks.Side(*of_words, self._streams(sweep, BY_WORD, np.arange(self.corpus.n_words))))
+        self._visit(walks.Side(*of_words, self._streams(np.arange(self.corpus.n_words), sweep, BY_WORD)))
         yield len(self.corpus) - len(self.corpus) // 2
         self._unscored += 1
 
     def gather(self) -> None:
         counts = self.engine.count(self.word_starts, self.by_word, self.draws, self.topics.n_topics)
-        self.topics = replace(self.topics, word_topic=_counted(counts))
+        self.topics = replace(self.topics, word_topic=counts.astype(np.float64))
 
     def scores(self, alpha: Floats) -> list[float]:
         """One look at some of the documents tells of all sweeps: the last ones, which are new to a stage. Those that
         earlier stages had are predicted the worse the less topics are about them alone."""
         some = self.corpus[max(0, len(self.corpus) - MOST_SCORED) :]
-        n_tokens = some.token_offsets[-1]
-        draws = self.walks[len(self.walks) - n_tokens :, 0].copy()
-        logs = self.engine.draw_lda(every_pair(self.topics), some, draws, alpha, self.seed, SWEEP_KEY)
+        n_tokens = int(some.token_offsets[-1])
+        draws = self.engine.copy(self.walks[len(self.walks) - n_tokens :, 0])
+        logs = self.engine.draw_lda(self.engine.every_pair(self.topics), some, draws, alpha, self.seed, SWEEP_KEY)
         n_sweeps, self._unscored = self._unscored, 0
         return [float(logs.sum() / max(1, n_tokens))] * n_sweeps
 
@@ -173,13 +167,8 @@ class Walks:
         total = self.topic_count + self.topics.priors.beta * self.topics.n_words
         self.topic_count = self.engine.walk(side, self.walks, 1 / total)
 
-    def _streams(self, sweep: int, side: int, groups: Ints) -> Streams:
-        return random.stream(self.seed, SWEEP_KEY + sweep, random.START, side, groups)
-
-
-def every_pair(topics: Topics) -> WordWeights:
-    table = words.draw_table(topics, np.ones(topics.word_topic.nnz, dtype=np.bool_), collapsed=True)
-    return WordWeights(table, 1 / topics.topic_total)
+    def _streams(self, groups: Ints, sweep: int, side: int) -> Streams:
+        return self.engine.streams(groups, self.seed, SWEEP_KEY + sweep, random.START, side)
 
 
 def _counted(counts: Any) -> sparse.csr_matrix:
@@ -187,7 +176,3 @@ def _counted(counts: Any) -> sparse.csr_matrix:
     counted = sparse.csr_matrix(counts, dtype=np.float64)
     counted.eliminate_zeros()
     return counted
-
-
-def _index_type(n: int) -> type[np.signedinteger[Any]]:
-    return np.int32 if n < 2**31 else np.int64

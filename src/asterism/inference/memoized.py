@@ -16,17 +16,13 @@ from scipy import sparse
 
 from ..engines.base import Engine
 from ..model import memoized, random
-from ..model.cooccurrence import embed_topics
-from ..model.start import GivenTopics, draw_by_word, given_topics
-from ..model.state import Batch, Floats, Ints, Priors, Topics, count_draws, draw_type
-from ..model.words import optimal_concentration
+from ..model.start import GivenTopics
+from ..model.state import Batch, Floats, Ints, Priors, Topics, draw_type
 from .lda_samplers import lda_sampler
 from .warm_start import STAGE_SWEEPS, WarmStart, best_start, n_trials, stages
 
 # A batch costs a table of the topics, so there are few a sweep.
 BATCHES_A_SWEEP = 4
-# Soft sweeps begin with every pair of word and topic up to this number of them.
-MOST_PAIRS = 2**23
 
 
 @dataclass(frozen=True)
@@ -54,12 +50,12 @@ class MemoizedLearner:
         self.engine, self.settings, self.seed, self.given = engine, settings, seed, given
         # Once shuffled, batches are slices, and so are what is remembered of them.
         order = random.permutation(counts.shape[0], seed, random.SHUFFLE)
-        self.corpus = Batch.of(counts, order)
+        self.corpus = engine.corpus(counts, order)
         self.batch_size = max(settings.batch_size, -(-len(self.corpus) // BATCHES_A_SWEEP))
         self.draws: Ints = np.empty(0, dtype=draw_type(topics.n_topics))
         self.averaged: sparse.csr_matrix | None = None
         self.n_batches = 0
-        self.embedding: Floats = np.zeros((len(self.corpus), topics.n_dims), dtype=np.float32)
+        self.embedding: Floats = engine.no_embeddings(len(self.corpus), topics.n_dims)
         # U is a point estimate here, whoever learned these topics.
         self.topics = replace(topics, embedding_cov=np.zeros_like(topics.embedding_cov))
 
@@ -78,11 +74,12 @@ class MemoizedLearner:
             best = self._next_stage(best, size)
             yield from best.sweeps(most if size == len(self.corpus) else min(most, STAGE_SWEEPS))
         self.draws, topics = best.draws, best.topics
-        embedding, mean = embed_topics(best.document_topic(), topics.n_dims, topics.priors, self.seed)
+        counted = best.document_topic()
+        embedding, mean = self.engine.embed_topics(counted, topics.n_dims, topics.priors, self.seed)
         self.topics = replace(topics, embedding=embedding, mean=mean)
 
     def _infer_embeddings(self) -> Iterator[int]:
-        self.topics = replace(self.topics, word_topic=_with_every_pair(self.topics.word_topic))
+        self.topics = replace(self.topics, word_topic=self.engine.with_every_pair(self.topics.word_topic))
         prepared = self.engine.prepare(self.topics)
         for first, last, batch in self._batches():
             self.embedding[first:last] = self.engine.infer(prepared, batch).embedding
@@ -94,14 +91,14 @@ class MemoizedLearner:
 
     def _next_stage(self, before: WarmStart, size: int) -> WarmStart:
         """More documents: those that are new begin with what the topics say of their words."""
-        given = given_topics(sparse.csr_matrix(before.topics.word_topic.T))
+        given = self.engine.given(before.topics.word_topic)
         new = self._first_draws(len(before.corpus), size, given, trial=0)
-        return self._swept_from(np.concatenate([before.draws, new]), size, before)
+        return self._swept_from(self.engine.joined([before.draws, new]), size, before)
 
     def _swept_from(self, draws: Ints, size: int, before: WarmStart | None = None) -> WarmStart:
         corpus, n_topics = self.corpus[:size], self.topics.n_topics
         topics = self.topics if before is None else before.topics  # for what is learned of the priors
-        topics = replace(topics, word_topic=self._count(corpus, draws, n_topics))
+        topics = replace(topics, word_topic=self.engine.count_words(corpus, draws, n_topics))
         sampler = lda_sampler(self.settings.sampler, corpus, draws, topics, self.engine, self.seed)
         return WarmStart(corpus, sampler, "beta" in self.settings.learned, before)
 
@@ -125,12 +122,15 @@ class MemoizedLearner:
     def finish(self, best: Topics, heldout: sparse.csr_matrix | None) -> Topics:
         """Held-out documents have done their service: the topics learn their words, too. Pairs of word and topic that
         came to nothing are dropped."""
-        word_topic = best.word_topic.copy()
+        expected: Ints | None = None
         if heldout is not None:
-            prepared, batch = self.engine.prepare(best), Batch.of(heldout)
+            batch = Batch.of(heldout)
             embedding = np.zeros((len(batch), best.n_dims), dtype=np.float32)
-            expected = self._relax_softly(prepared, batch, embedding, 0).expected
-            word_topic.data = word_topic.data + np.asarray(expected) / memoized.COUNT_UNIT
+            expected = self._relax_softly(self.engine.prepare(best), batch, embedding, 0).expected
+        best = self.engine.fetch(best)
+        word_topic = best.word_topic.copy()
+        if expected is not None:
+            word_topic.data = word_topic.data + expected / memoized.COUNT_UNIT
         word_topic.eliminate_zeros()
         return replace(best, word_topic=word_topic)
 
@@ -141,12 +141,13 @@ class MemoizedLearner:
         total: memoized.Moments | None = None
         for first, last, batch in self._batches():
             draws = self._draws_of(first, last)
-            old = draws.copy()
+            old = self.engine.copy(draws)
             prepared = self.engine.prepare(self.topics)
             n_steps = memoized.STEPS_WITH_DRAWS if sweep else memoized.STEPS_FROM_NOTHING
             relaxed = self.engine.relax(prepared, batch, draws, self.embedding[first:last], n_steps, self.seed, sweep)
             total = relaxed.moments if total is None else total + relaxed.moments
-            self._exchange(batch, old, draws)
+            word_topic = self.engine.exchange(self.topics.word_topic, batch, old, draws)
+            self.topics = replace(self.topics, word_topic=word_topic)
             yield len(batch)
         self._update_embeddings(total)
         self._average_counts(sweep)
@@ -155,15 +156,13 @@ class MemoizedLearner:
         """Topics stay as they are until every document has been relaxed under them."""
         prepared = self.engine.prepare(self.topics)
         total: memoized.Moments | None = None
-        expected: Ints = np.zeros(self.topics.word_topic.nnz, dtype=np.int64)
+        expected: Any = 0
         for first, last, batch in self._batches():
             relaxed = self._relax_softly(prepared, batch, self.embedding[first:last], sweep)
             total = relaxed.moments if total is None else total + relaxed.moments
-            expected += 0 if relaxed.expected is None else relaxed.expected
+            expected = expected + relaxed.expected
             yield len(batch)
-        word_topic = self.topics.word_topic.copy()
-        word_topic.data = expected / memoized.COUNT_UNIT
-        self.topics = replace(self.topics, word_topic=word_topic)
+        self.topics = replace(self.topics, word_topic=self.engine.in_tokens(self.topics.word_topic, expected))
         self._update_embeddings(total)
 
     def _relax_softly(self, prepared: Any, batch: Batch, embedding: Floats, sweep: int) -> memoized.Relaxed:
@@ -179,31 +178,21 @@ class MemoizedLearner:
             share = self.topics.word_topic / n_sweeps
             self.averaged = share if self.averaged is None else self.averaged + share
         if sweep == self.settings.draw_sweeps - 1:
-            self.topics = replace(self.topics, word_topic=_with_every_pair(sparse.csr_matrix(self.averaged)))
+            self.topics = replace(self.topics, word_topic=self.engine.with_every_pair(self.averaged))
 
     def _update_embeddings(self, total: memoized.Moments | None) -> None:
         if total is None:
             return
         self.topics, expansion = memoized.update(self.topics, total, self.settings.learned)
-        self.embedding[:] = expansion(self.embedding)
-
-    def _exchange(self, batch: Batch, old: Ints, new: Ints) -> None:
-        """Take a batch's old draws out of the counts and put its new ones in."""
-        n_topics = self.topics.n_topics
-        word_topic = self.topics.word_topic + self._count(batch, new, n_topics) - self._count(batch, old, n_topics)
-        word_topic.eliminate_zeros()
-        self.topics = replace(self.topics, word_topic=sparse.csr_matrix(word_topic))
+        self.engine.move(self.embedding, expansion)
 
     def _learn_beta(self) -> None:
         if "beta" in self.settings.learned:
-            beta = optimal_concentration(self.topics)
+            beta = self.engine.optimal_concentration(self.topics)
             self.topics = replace(self.topics, priors=replace(self.topics.priors, beta=beta))
 
-    def _count(self, batch: Batch, draws: Ints, n_topics: int) -> sparse.csr_matrix:
-        return count_draws(np.repeat(batch.words, batch.counts), draws, batch.n_words, n_topics).astype(np.float64)
-
     def _draws_of(self, first: int, last: int) -> Ints:
-        offsets = self.corpus.token_offsets[self.corpus.indptr]
+        offsets = self.corpus.document_offsets
         return self.draws[offsets[first] : offsets[last]]
 
     def _batches(self) -> Iterator[tuple[int, int, Batch]]:
@@ -213,17 +202,11 @@ class MemoizedLearner:
 
     def _first_draws(self, first: int, last: int, given: GivenTopics | None, trial: int) -> Ints:
         """Any topic for any token of these documents, or by the words of the given topics."""
-        n_topics, drawn = self.topics.n_topics, []
-        for begin in range(first, last, self.batch_size):
-            batch = self.corpus[begin : min(begin + self.batch_size, last)]
-            streams = random.stream(self.seed, random.START, batch.documents, trial)
-            ends = np.cumsum(batch.lengths)
-            token = np.arange(ends[-1]) - np.repeat(ends - batch.lengths, batch.lengths)  # of its document
-            uniforms = random.uniforms(np.repeat(streams, batch.lengths), token)
-            token_words = np.repeat(batch.words, batch.counts)
-            draws = uniforms * n_topics if given is None else draw_by_word(given, token_words, uniforms)
-            drawn.append(draws.astype(draw_type(n_topics)))
-        return np.concatenate(drawn)
+        batches = (
+            self.corpus[begin : min(begin + self.batch_size, last)] for begin in range(first, last, self.batch_size)
+        )
+        how = self.topics.n_topics, given, self.seed, trial
+        return self.engine.joined([self.engine.first_draws(batch, *how) for batch in batches])
 
 
 def unknown_topics(n_topics: int, n_dims: int, n_words: int, priors: Priors) -> Topics:
@@ -231,14 +214,3 @@ def unknown_topics(n_topics: int, n_dims: int, n_words: int, priors: Priors) -> 
     nothing = sparse.csr_matrix((n_words, n_topics), dtype=np.float64)
     cov = np.eye(n_dims) / priors.rho
     return Topics(np.zeros((n_topics, n_dims)), 0 * cov, cov, np.zeros(n_topics), nothing, priors)
-
-
-def _with_every_pair(word_topic: sparse.csr_matrix) -> sparse.csr_matrix:
-    """The same counts with every pair listed, zeros too, where that is not too many: expectations then weigh every
-    topic for every word, and drop by themselves what comes to nothing."""
-    n_words, n_topics = word_topic.shape
-    if n_words * n_topics > MOST_PAIRS:
-        return word_topic
-    columns = np.tile(np.arange(n_topics, dtype=np.int32), n_words)
-    indptr = np.arange(0, n_words * n_topics + 1, n_topics)
-    return sparse.csr_matrix((word_topic.toarray().ravel(), columns, indptr), word_topic.shape)

@@ -11,14 +11,13 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
-from scipy import sparse, special
+from scipy import sparse
 
-from ..model import words
 from ..model.state import Batch, Floats, Ints, Topics
 from .lda_samplers import LdaSampler
 
 # LDA's α to begin with: so much a topic, but no more than this for all of them.
-FIRST_ALPHA, FIRST_ALPHA_TOTAL, SMALLEST_ALPHA = 0.1, 10.0, 1e-3
+FIRST_ALPHA, FIRST_ALPHA_TOTAL = 0.1, 10.0
 # Hyper-parameters are learned, and the end is looked for, every so many sweeps.
 CHECK_EVERY = 10
 # The end: predictions of tokens from all other tokens improve by less than this in the last fifth of the sweeps.
@@ -35,7 +34,7 @@ FEWEST_TOKENS, FEWEST_TOKENS_A_TOPIC = 2**19, 800
 def stages(corpus: Batch, n_topics: int) -> list[int]:
     """How many documents LDA is swept over at first, then, and at last: all of them."""
     fewest, sizes = max(FEWEST_TOKENS, FEWEST_TOKENS_A_TOPIC * n_topics), [len(corpus)]
-    while corpus.token_offsets[corpus.indptr[smaller := sizes[0] // STAGE_GROWTH]] >= fewest:
+    while corpus.document_offsets[smaller := sizes[0] // STAGE_GROWTH] >= fewest:
         sizes.insert(0, smaller)
     return sizes
 
@@ -105,9 +104,9 @@ class WarmStart:
 
     def _learn(self) -> None:
         """α and β of highest likelihood of the counts."""
-        self.alpha = optimal_alpha(self.document_topic(), self.alpha)
+        self.alpha = self.sampler.engine.optimal_alpha(self.document_topic(), self.alpha)
         if self.learns_beta:
-            beta = words.optimal_concentration(self.topics)
+            beta = self.sampler.engine.optimal_concentration(self.topics)
             self.sampler.topics = replace(self.topics, priors=replace(self.topics.priors, beta=beta))
 
     def _has_settled(self) -> bool:
@@ -116,16 +115,3 @@ class WarmStart:
         if before < 2 * CHECK_EVERY:
             return False
         return bool(np.mean(self.scores[-CHECK_EVERY:]) - np.mean(self.scores[before - CHECK_EVERY : before]) < SETTLED)
-
-
-def optimal_alpha(document_topic: sparse.csr_matrix, alpha: Floats) -> Floats:
-    """LDA's α of highest likelihood of the counts, one step of Minka's fixed-point iteration:
-
-    α_k <- α_k Σ_d [ψ(n_dk + α_k) - ψ(α_k)] / Σ_d [ψ(N_d + Σα) - ψ(Σα)]
-    """
-    counted = document_topic.tocoo()
-    gains = special.psi(counted.data + alpha[counted.col]) - special.psi(alpha[counted.col])
-    above = np.bincount(counted.col, gains, minlength=len(alpha))
-    lengths = np.asarray(document_topic.sum(axis=1), dtype=np.float64).ravel()
-    below = np.sum(special.psi(lengths + alpha.sum()) - special.psi(alpha.sum()))
-    return np.asarray(np.maximum(alpha * above / max(below, np.finfo(float).tiny), SMALLEST_ALPHA))

@@ -15,6 +15,9 @@ the expected dampening made the start better at 1,000 topics but worse at 100, a
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import numpy as np
 from scipy import sparse
 from scipy.sparse import linalg
@@ -62,11 +65,17 @@ class LogRatio:
         return np.asarray(product - self.share @ product)
 
 
-def embed_topics(document_topic: sparse.csr_matrix, n_dims: int, priors: Priors, seed: int) -> tuple[Floats, Floats]:
+# Largest eigenvalues and their eigenvectors, as `leading` finds them.
+Leading: TypeAlias = Callable[[LogRatio, int, int, int], tuple[Floats, Floats]]
+
+
+def embed_topics(
+    document_topic: sparse.csr_matrix, n_dims: int, priors: Priors, seed: int, eigenvectors: Leading | None = None
+) -> tuple[Floats, Floats]:
     """U [k, m] and m [k] from counts of draws [d, k]; m is what gives topics their mean share, given U."""
     n_topics = document_topic.shape[1]
     ratio = LogRatio(document_topic, priors.tau)
-    values, vectors = _leading(ratio, n_topics, n_dims, seed)
+    values, vectors = (eigenvectors or leading)(ratio, n_topics, n_dims, seed)
     embedding = SPARE_SPREAD * random.normals(random.stream(seed, random.START, np.arange(n_topics)), n_dims)
     embedding[:, values > 0] = (vectors * np.sqrt(priors.rho * values))[:, values > 0]
     variance = np.einsum("km,km->k", embedding, embedding) / priors.rho
@@ -88,7 +97,7 @@ def _kinds(frequency: Floats) -> tuple[Ints, Floats]:
     return kind, np.bincount(kind, frequency) / np.bincount(kind)
 
 
-def _leading(ratio: LogRatio, n_topics: int, n_dims: int, seed: int) -> tuple[Floats, Floats]:
+def leading(ratio: LogRatio, n_topics: int, n_dims: int, seed: int) -> tuple[Floats, Floats]:
     """The largest eigenvalues [m], 0 where there are no more or none above 0, and their eigenvectors [k, m]."""
     values, vectors = np.zeros(n_dims), np.zeros((n_topics, n_dims))
     if n_topics <= max(MOST_DENSE, n_dims + 1):

@@ -9,9 +9,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse, special
 
 from .state import Floats, Ints
 from .words import DrawTable
+
+# A learned α of a topic is no smaller than this.
+SMALLEST_ALPHA = 1e-3
 
 
 class WordWeights(NamedTuple):
@@ -56,3 +60,16 @@ def bucket_mass(table: DrawTable, word: int, topic_counts: Ints, present: Ints, 
     own_mass = (topic_counts[own_topics] + alpha[own_topics]) * (table.weights[own] - table.rest[own_topics])
     topics = np.concatenate([own_topics, present, np.arange(len(alpha))])
     return topics, np.concatenate([own_mass, topic_counts[present] * table.rest[present], alpha * table.rest])
+
+
+def optimal_alpha(document_topic: sparse.csr_matrix, alpha: Floats) -> Floats:
+    """LDA's α of highest likelihood of the counts, one step of Minka's fixed-point iteration:
+
+    α_k <- α_k Σ_d [ψ(n_dk + α_k) - ψ(α_k)] / Σ_d [ψ(N_d + Σα) - ψ(Σα)]
+    """
+    counted = document_topic.tocoo()
+    gains = special.psi(counted.data + alpha[counted.col]) - special.psi(alpha[counted.col])
+    above = np.bincount(counted.col, gains, minlength=len(alpha))
+    lengths = np.asarray(document_topic.sum(axis=1), dtype=np.float64).ravel()
+    below = np.sum(special.psi(lengths + alpha.sum()) - special.psi(alpha.sum()))
+    return np.asarray(np.maximum(alpha * above / max(below, np.finfo(float).tiny), SMALLEST_ALPHA))

@@ -147,9 +147,14 @@ class Batch:
         return np.concatenate([[0], np.cumsum(self.counts, dtype=np.int64)])
 
     @cached_property
+    def document_offsets(self) -> NDArray[np.int64]:
+        """Where each document's tokens begin; last, their number."""
+        return self.token_offsets[self.indptr]
+
+    @cached_property
     def lengths(self) -> NDArray[np.int64]:
         """N_d [d]."""
-        return np.diff(self.token_offsets[self.indptr])
+        return np.diff(self.document_offsets)
 
 
 @dataclass(frozen=True)

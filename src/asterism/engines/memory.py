@@ -1,0 +1,135 @@
+"""What a learner remembers of documents and tokens, kept by the engine: here in NumPy arrays and scipy matrices.
+
+The learner only passes these things around, slices them, and adds counts up. So an engine whose numbers live elsewhere
+keeps them there (`_gpu_memory.py`), and nothing of the corpus' size travels in a sweep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..model import lda, random, words
+from ..model.cooccurrence import embed_topics
+from ..model.lda import WordWeights
+from ..model.memoized import COUNT_UNIT, Expansion
+from ..model.random import Streams
+from ..model.start import GivenTopics, draw_by_word, given_topics
+from ..model.state import Batch, Floats, Ints, Priors, Topics, count_draws, draw_type
+
+# Up to so many topics a token of LDA looks at all of them, in a table of words x topics; beyond, at its word's own.
+MOST_DENSE_TOPICS, MOST_DENSE_PAIRS = 256, 2**24
+# Every pair of word and topic is listed up to this number of them.
+MOST_PAIRS = 2**23
+
+
+class HostMemory:
+    """See `Memory`."""
+
+    # --- documents and their embeddings -----------------------------------------------------------------------------
+
+    def hold(self, batch: Batch) -> Batch:
+        return batch
+
+    def corpus(self, counts: sparse.csr_matrix, order: Ints) -> Batch:
+        return Batch.of(counts, order)
+
+    def no_embeddings(self, n_documents: int, n_dims: int) -> Floats:
+        return np.zeros((n_documents, n_dims), dtype=np.float32)
+
+    def move(self, embedding: Floats, expansion: Expansion) -> None:
+        embedding[:] = expansion(embedding)
+
+    # --- tokens -----------------------------------------------------------------------------------------------------
+
+    def first_draws(self, batch: Batch, n_topics: int, given: GivenTopics | None, seed: int, trial: int) -> Ints:
+        streams = random.stream(seed, random.START, batch.documents, trial)
+        ends = np.cumsum(batch.lengths)
+        token = np.arange(ends[-1]) - np.repeat(ends - batch.lengths, batch.lengths)  # of its document
+        uniforms = random.uniforms(np.repeat(streams, batch.lengths), token)
+        draws = uniforms * n_topics if given is None else draw_by_word(given, _token_words(batch), uniforms)
+        return draws.astype(draw_type(n_topics))
+
+    def joined(self, arrays: Sequence[Ints]) -> Ints:
+        return np.concatenate(arrays)
+
+    def copy(self, array: Ints) -> Ints:
+        return np.array(array, order="C")
+
+    def copies(self, draws: Ints, n: int) -> Ints:
+        return np.repeat(draws[:, None], n, axis=1)
+
+    def tokens_by_document(self, batch: Batch) -> tuple[Ints, Ints]:
+        n = int(batch.token_offsets[-1])
+        return batch.document_offsets, np.arange(n, dtype=_index_type(n))
+
+    def tokens_by_word(self, batch: Batch) -> tuple[Ints, Ints]:
+        token_words = _token_words(batch)
+        order = np.argsort(token_words, kind="stable").astype(_index_type(len(token_words)))
+        return np.concatenate([[0], np.cumsum(np.bincount(token_words, minlength=batch.n_words))]), order
+
+    def streams(self, groups: Ints, *key: int) -> Streams:
+        return random.stream(*key, groups)
+
+    # --- counts of words in topics ----------------------------------------------------------------------------------
+
+    def count_words(self, batch: Batch, draws: Ints, n_topics: int) -> sparse.csr_matrix:
+        return count_draws(_token_words(batch), draws, batch.n_words, n_topics).astype(np.float64)
+
+    def exchange(self, word_topic: sparse.csr_matrix, batch: Batch, old: Ints, new: Ints) -> sparse.csr_matrix:
+        n_topics = word_topic.shape[1]
+        word_topic = word_topic + self.count_words(batch, new, n_topics) - self.count_words(batch, old, n_topics)
+        word_topic.eliminate_zeros()
+        return word_topic
+
+    def dense_counts(self, word_topic: sparse.csr_matrix) -> Ints | None:
+        n_words, n_topics = word_topic.shape
+        is_dense = n_topics <= MOST_DENSE_TOPICS and n_topics * n_words <= MOST_DENSE_PAIRS
+        return word_topic.toarray().astype(np.int64) if is_dense else None
+
+    def every_pair(self, topics: Topics) -> WordWeights:
+        table = words.draw_table(topics, np.ones(topics.word_topic.nnz, dtype=np.bool_), collapsed=True)
+        return WordWeights(table, 1 / topics.topic_total)
+
+    def given(self, word_topic: sparse.csr_matrix) -> GivenTopics:
+        return given_topics(sparse.csr_matrix(word_topic.T))
+
+    def in_tokens(self, word_topic: sparse.csr_matrix, expected: Ints) -> sparse.csr_matrix:
+        word_topic = word_topic.copy()
+        word_topic.data = expected / COUNT_UNIT
+        return word_topic
+
+    def with_every_pair(self, word_topic: sparse.csr_matrix) -> sparse.csr_matrix:
+        n_words, n_topics = word_topic.shape
+        if n_words * n_topics > MOST_PAIRS:
+            return word_topic
+        columns = np.tile(np.arange(n_topics, dtype=np.int32), n_words)
+        indptr = np.arange(0, n_words * n_topics + 1, n_topics)
+        return sparse.csr_matrix((word_topic.toarray().ravel(), columns, indptr), word_topic.shape)
+
+    # --- what follows from counts -----------------------------------------------------------------------------------
+
+    def optimal_alpha(self, document_topic: sparse.csr_matrix, alpha: Floats) -> Floats:
+        return lda.optimal_alpha(document_topic, alpha)
+
+    def optimal_concentration(self, topics: Topics) -> float:
+        return words.optimal_concentration(topics)
+
+    def embed_topics(
+        self, document_topic: sparse.csr_matrix, n_dims: int, priors: Priors, seed: int
+    ) -> tuple[Floats, Floats]:
+        return embed_topics(document_topic, n_dims, priors, seed)
+
+    def fetch(self, topics: Topics) -> Topics:
+        return topics
+
+
+def _token_words(batch: Batch) -> Ints:
+    return np.repeat(batch.words, batch.counts)
+
+
+def _index_type(n: int) -> type[np.signedinteger[Any]]:
+    return np.int32 if n < 2**31 else np.int64
