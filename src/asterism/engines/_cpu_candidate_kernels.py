@@ -24,9 +24,7 @@ from ._cpu_joint_kernels import (
     move_embedding,
     new_scratch,
     put_down,
-    redraw_tokens,
     small_omega,
-    spread_document,
     take_up,
 )
 from ._cpu_kernels import (
@@ -37,6 +35,7 @@ from ._cpu_kernels import (
     largest,
     substream,
 )
+from ._cpu_token_kernels import redraw_tokens, spread_document
 from ._jit import exp_of, kernel, part, passage
 
 Array = Any

@@ -27,6 +27,7 @@ from ..model.words import DrawTable
 from . import _cpu_joint_kernels as joint_kernels
 from . import _cpu_kernels as kernels
 from . import _cpu_lda_kernels as lda_kernels
+from . import _cpu_token_kernels as token_kernels
 from ._cpu_joint_kernels import DOCUMENTS_A_BLOCK
 from .memory import HostMemory
 
@@ -238,7 +239,7 @@ class CpuEngine(HostMemory):
         size = -(-len(batch) // self.n_threads)
 
         def chunk(first: int, last: int) -> None:
-            joint_kernels.spread_tokens(
+            token_kernels.spread_tokens(
                 first,
                 last,
                 corpus_of(batch),
@@ -285,7 +286,7 @@ class CpuEngine(HostMemory):
     def _draw(self, prepared: CpuTopics, batch: Batch, streams: Any, weights: Floats, draws: Ints) -> None:
         """New topics for all tokens."""
         arguments = corpus_of(batch), prepared.table, self.settings.topics_per_document, streams, weights, draws
-        self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, joint_kernels.draw_documents, *arguments)
+        self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, token_kernels.draw_documents, *arguments)
 
     def _redraw(
         self, prepared: CpuTopics, batch: Batch, streams: Any, weights: Floats, shrinkage: Floats, draws: Ints
@@ -294,7 +295,7 @@ class CpuEngine(HostMemory):
         priors = prepared.topics.priors
         how = self.settings.topics_per_document, priors.tau, priors.beta
         arguments = corpus_of(batch), prepared.table, *how, streams, weights, shrinkage, draws
-        self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, joint_kernels.redraw_documents, *arguments)
+        self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, token_kernels.redraw_documents, *arguments)
 
     def log_likelihood(self, prepared: CpuTopics, weights: Floats, batch: Batch) -> Floats:
         topics, result = prepared.topics, np.zeros(len(batch))
