@@ -147,12 +147,12 @@ def test_nothing_is_compiled_again_in_the_next_process(tmp_path):
     program = """
 import numpy as np, numba
 from asterism import TopicEmbeddingModel, sample_corpus
-from asterism.engines import _cpu_joint_kernels, _cpu_kernels, _cpu_lda_kernels
+from asterism.engines import _cpu_joint_kernels, _cpu_kernels, _cpu_lda_kernels, _cpu_token_kernels
 counts = sample_corpus(30, 3, 40).counts
 for inference in ("svi", "memoized"):
     settings = dict(inference=inference, max_sweeps=2, warm_sweeps=1, draw_sweeps=1, random_state=0)
     TopicEmbeddingModel(3, 2, **settings).fit(counts).score(counts)
-modules = _cpu_kernels, _cpu_joint_kernels, _cpu_lda_kernels
+modules = _cpu_kernels, _cpu_joint_kernels, _cpu_lda_kernels, _cpu_token_kernels
 everything = [value for module in modules for value in vars(module).values()]
 dispatchers = [k for k in everything if isinstance(k, numba.core.registry.CPUDispatcher)]
 print(sum(sum(k.stats.cache_misses.values()) for k in dispatchers))
