@@ -52,7 +52,7 @@ FULL = {
     "nytimes": Sizes(1_800_000, 284, 10_000, 1000),
     "lda": Sizes(1_000_000, 300, 10_000, 1024),
 }
-TINY = {name: Sizes(600, 20, 200, 30) for name in FULL}
+TINY = {name: Sizes(150, 12, 100, 12) for name in FULL}
 
 
 class TimeIsUpError(Exception):
@@ -340,7 +340,7 @@ def main() -> None:
     given = parser.parse_args()
     logging.getLogger("asterism").setLevel(logging.INFO)
     if given.tiny:
-        given.warm_sweeps, given.draw_sweeps, given.max_sweeps = 4, 2, 4
+        given.warm_sweeps, given.draw_sweeps, given.max_sweeps = 2, 2, 3
     for name in parts if given.part == "all" else [given.part]:
         print(f"--- {name}", flush=True)
         parts[name](given)
