@@ -90,7 +90,7 @@ VARIANTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("one sweep of draws", {"draw_sweeps": 1}, {}),
     ("draws that count themselves", {}, {"asterism.engines.cpu.CpuEngine._redraw": counting_themselves}),
     ("soft sweeps over drawn pairs only", {}, {"asterism.engines.memory.MOST_PAIRS": 0}),
-    ("embeddings start at random", {}, {"asterism.inference.memoized.embed_topics": small_random_start}),
+    ("embeddings start at random", {}, {"asterism.engines.memory.embed_topics": small_random_start}),
     ("no coupling in the topic update", {}, {COUPLE: without_coupling}),
     ("no parameter expansion", {}, {UPDATE: without_expansion}),
     ("no topic mean", {}, {UPDATE: without_mean}),

@@ -33,8 +33,8 @@ def curve(counts: Any, n_topics: int, sampler: str, n_sweeps: int) -> list[tuple
     topics = unknown_topics(n_topics, 1, counts.shape[1], model._priors())
     settings = MemoizedSettings(model.batch_size, n_sweeps, 1, sampler)
     learner = MemoizedLearner(counts, topics, model._engine(), settings, seed=0)
-    list(learner._start(counts.shape[0], 0).sweeps(1))  # compile
-    start = learner._start(counts.shape[0], 0)
+    list(learner.start(len(learner.corpus)).sweeps(1))  # compile
+    start = learner.start(len(learner.corpus))
     seconds, found = 0.0, []
     while start.n_sweeps < n_sweeps:
         began = time.process_time()
