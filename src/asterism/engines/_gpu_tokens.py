@@ -105,7 +105,7 @@ def share_left(omega: Tensor, leaving: Tensor | float) -> Tensor:
 def leave_itself(own: Own, mass: Tensor, total: Tensor, omega: Weighed, table: Table, tau: float) -> Tensor:
     """tokens.leave_itself: the own bucket's mass of each pair once a token of it has left, given each entry's total."""
     in_top, of_pair = omega.rest_of_top.view(-1)[own.cell], omega.scale.view(-1)[own.cell]
-    whole, before = mass + in_top, mass.to(torch.float64)
+    whole = mass + in_top
     (pair,) = torch.nonzero(whole > LEAST_SHARE * tau * total[own.rows.row], as_tuple=True)
     row, floor, all_of_it, of_topic = own.rows.row[pair], in_top[pair], whole[pair], of_pair[pair]
     left, now = all_of_it, total
@@ -113,7 +113,7 @@ def leave_itself(own: Own, mass: Tensor, total: Tensor, omega: Weighed, table: T
         leaving = left / (now[row] * tau).to(left.dtype)
         left = torch.maximum(floor, all_of_it * share_left(of_topic, leaving))
         now = total.index_add(0, row, (left - all_of_it).to(torch.float64))
-    return before.index_copy(0, pair, (left - floor).to(torch.float64)).to(mass.dtype)
+    return mass.index_copy(0, pair, left - floor)
 
 
 def draw(
