@@ -241,7 +241,7 @@ def test_a_process_does_what_a_call_does(sources, text_folder, tmp_path, argumen
     found, written = [], []
     for way in (run, call):
         result = way(*arguments)
-        found.append((result.returncode, result.stdout, result.stderr.replace("python -m ", "")))
+        found.append((result.returncode, result.stdout, result.stderr))
         written.append([(path.name, path.read_bytes()) for path in tmp_path.iterdir()])
     assert found[0] == found[1]
     assert written[0] == written[1]
@@ -339,7 +339,7 @@ def test_evaluate_is_the_models_perplexity(sources, texts, text_folder):
 
 def test_info_describes_the_model(text_folder):
     shown = done("info", text_folder)
-    assert "words_per_topic=100" in shown
+    assert "topics_per_document=50" in shown
     description = json.loads(done("info", text_folder, "--json"))
     assert (description["topics"], description["dimensions"], description["sweeps"]) == (3, 2, 2)
     assert description["input"] == "text"

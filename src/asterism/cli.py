@@ -161,8 +161,20 @@ def fit(
     learn_tau: Annotated[bool, _flag("Learn tau from there on.", panel=PRIORS)] = False,
     learn_beta: Annotated[bool, _flag("Learn beta from there on.", panel=PRIORS)] = False,
     topics_per_document: Annotated[int, _option("A document's heaviest topics, the paper's K_s.", panel=SPARSITY)] = 50,
-    words_per_topic: Annotated[int, _option("A topic's most frequent words, V_s.", panel=SPARSITY)] = 100,
-    topics_per_word: Annotated[int, _option("A word's most frequent topics, s.", panel=SPARSITY)] = 10,
+    words_per_topic: Annotated[
+        int | None,
+        _option(
+            "Words of a topic kept for drawing, V_s; by default all, for svi 100.", panel=SPARSITY, show_default=False
+        ),
+    ] = None,
+    topics_per_word: Annotated[
+        int | None,
+        _option(
+            "Topics that every word keeps for drawing, s; by default all, for svi 10.",
+            panel=SPARSITY,
+            show_default=False,
+        ),
+    ] = None,
     candidates: Annotated[
         int | None,
         _option("Near topics a document looks at one by one; all by default.", panel=SPARSITY, show_default=False),
@@ -364,7 +376,7 @@ def options(
 def main() -> None:
     """Entry point: what the user can mend is one line and exit code 2."""
     try:
-        app()
+        app(prog_name="asterism")
     except AsterismError as error:
         _fail(str(error))
     except OSError as error:

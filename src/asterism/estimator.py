@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 
 USUAL_TAU, USUAL_BETA = 1.0, 0.01
 USUAL_EVIDENCE = 8.0
+USUAL_WORDS_PER_TOPIC, USUAL_TOPICS_PER_WORD = 100, 10
 
 
 class CorrelatedTopic(NamedTuple):
@@ -76,8 +77,10 @@ class TopicEmbeddingModel(StreamedTopicModel):
     evidence : how many words a document counts for, at most, in `transform` and `search_vectors` (docs/guide.md); it
         can be changed at any time. "all" counts every word, which is the model's own posterior; words come in bursts,
         so less makes vectors that classify better. None is 8, or for "svi" "all", as in the paper.
-    topics_per_document, words_per_topic, topics_per_word : the paper's K_s, V_s and s, which bound the
-        candidate topics of a token; memoized inference uses K_s alone.
+    topics_per_document, words_per_topic, topics_per_word : the paper's K_s, V_s and s, which bound the topics that a
+        token can be drawn from: a document's heaviest, those that the word is frequent in, and the word's most
+        frequent. Where V_s and s are both None there is no such bound on a word's topics; "svi" and a single one of
+        them take 100 and 10 for None. Soft sweeps and the counts themselves are whole.
     candidates : for very many topics, of memoized inference: how many of the topics nearest to a document it looks at
         one by one, besides those of its words; all others enter in groups (docs/inference.md). None is all, the exact
         step.
@@ -138,8 +141,8 @@ class TopicEmbeddingModel(StreamedTopicModel):
         learn_beta: bool = False,
         evidence: float | str | None = None,
         topics_per_document: int = 50,
-        words_per_topic: int = 100,
-        topics_per_word: int = 10,
+        words_per_topic: int | None = None,
+        topics_per_word: int | None = None,
         candidates: int | None = None,
         local_solver: str = "adagrad",
         n_samples: int = 1,
@@ -317,11 +320,11 @@ class TopicEmbeddingModel(StreamedTopicModel):
 
     def _local(self) -> LocalSettings:
         is_memoized = self.inference == "memoized"
-        everything = max(self.n_topics, getattr(self, "n_features_in_", 1))
+        is_bounded = not is_memoized or self.words_per_topic is not None or self.topics_per_word is not None
         return LocalSettings(
             self.topics_per_document,
-            everything if is_memoized else self.words_per_topic,
-            everything if is_memoized else self.topics_per_word,
+            self.words_per_topic or USUAL_WORDS_PER_TOPIC,
+            (self.topics_per_word or USUAL_TOPICS_PER_WORD) if is_bounded else self.n_topics,
             self.n_samples,
             self.local_rate,
             self.max_local_steps,

@@ -302,11 +302,11 @@ def test_names_become_engines():
 # --- memoized inference -------------------------------------------------------------------------------------------
 
 
-def make_memoized(n_documents=40, n_topics=7, n_dims=3):
-    """Topics with a mean and point estimates, and collapsed weights without truncation."""
+def make_memoized(n_documents=40, n_topics=7, n_dims=3, sparsity=(3, 61, 61)):
+    """Topics with a mean and point estimates, and collapsed weights, by default without truncation."""
     counts, topics, _ = make(n_documents, n_topics, n_dims=n_dims)
     topics = replace(topics, mean=np.linspace(-1, 1, n_topics), embedding_cov=np.zeros((n_dims, n_dims)))
-    return counts, topics, LocalSettings(3, 61, 61, collapsed=True)
+    return counts, topics, LocalSettings(*sparsity, collapsed=True)
 
 
 def relaxed(engine, counts, topics, soft):
@@ -315,16 +315,16 @@ def relaxed(engine, counts, topics, soft):
     draws = rng.integers(0, topics.n_topics, counts.sum()).astype(np.uint16)
     embedding = 0.3 * rng.normal(size=(counts.shape[0], topics.n_dims)).astype(getattr(engine, "dtype", np.float64))
     batch = Batch.of(counts)
-    result = engine.relax(
-        engine.prepare(topics), batch, None if soft else draws, embedding, 6 if soft else 1, seed=1, sweep=2
-    )
+    prepared, n_steps = engine.prepare(topics, whole=soft), 6 if soft else 1
+    result = engine.relax(prepared, batch, None if soft else draws, embedding, n_steps, seed=1, sweep=2)
     return result, draws, embedding
 
 
+@pytest.mark.parametrize("sparsity", [(3, 61, 61), (3, 4, 1)])
 @pytest.mark.parametrize("soft", [False, True])
 @pytest.mark.parametrize(("n_documents", "n_topics", "n_dims"), [(1, 2, 1), (7, 7, 3), (40, 33, 5)])
-def test_relaxed_documents_equal_the_references(name, soft, n_documents, n_topics, n_dims):
-    counts, topics, settings = make_memoized(n_documents, n_topics, n_dims)
+def test_relaxed_documents_equal_the_references(name, soft, n_documents, n_topics, n_dims, sparsity):
+    counts, topics, settings = make_memoized(n_documents, n_topics, n_dims, sparsity)
     expected, expected_draws, expected_embedding = relaxed(ReferenceEngine(settings), counts, topics, soft)
     actual, draws, embedding = relaxed(ENGINES[name](settings), counts, topics, soft)
     tolerance = {"reference": 1e-12, "float64": 1e-5, "float32": 1e-2}[precision(name)]
@@ -333,7 +333,8 @@ def test_relaxed_documents_equal_the_references(name, soft, n_documents, n_topic
         ours, theirs = getattr(actual.moments, part), getattr(expected.moments, part)
         np.testing.assert_allclose(ours, theirs, atol=tolerance * max(1, np.abs(theirs).max()))
     assert np.mean(draws != expected_draws) < 0.01
-    if soft:
+    if soft:  # of every pair, whatever is kept for drawing
+        assert len(actual.expected) == topics.word_topic.nnz
         assert np.abs(actual.expected - expected.expected).sum() < 0.01 * COUNT_UNIT * counts.sum()
         assert actual.expected.sum() == pytest.approx(COUNT_UNIT * counts.sum(), rel=1e-3)
 

@@ -75,6 +75,31 @@ def test_counts_are_exact_through_every_sweep(planted):
     np.testing.assert_array_equal(per_word, np.asarray(planted.counts.sum(axis=0)).ravel())
 
 
+@pytest.mark.parametrize("bounds", [{"topics_per_word": 1, "words_per_topic": 30}, {"topics_per_word": 2, "words_per_topic": 12}])
+def test_words_topics_may_be_bounded_for_drawing(planted, fitted, bounds):
+    """What is counted stays whole, and topics nearly as good."""
+    model = memoized(**bounds).fit(planted.counts)
+    assert _matched(model, planted)[1].min() > 0.9
+    per_topic = np.diff(model.state_.word_topic.tocsc().indptr)
+    assert per_topic.max() > 30
+    assert model.state_.word_topic.sum() == pytest.approx(planted.counts.sum(), abs=1)
+    assert not np.array_equal(model.topic_embeddings_, fitted.topic_embeddings_)
+
+
+@pytest.mark.parametrize(
+    ("settings", "bounds"),
+    [
+        ({"topics_per_word": 2}, (100, 2)),
+        ({"words_per_topic": 7}, (7, 10)),
+        ({"inference": "svi"}, (100, 10)),
+        ({}, (100, 50)),  # so many topics are all
+    ],
+)
+def test_what_is_none_beside_a_bound_is_the_papers(settings, bounds):
+    local = TopicEmbeddingModel(50, **settings)._local()
+    assert (local.words_per_topic, local.topics_per_word) == bounds
+
+
 def test_soft_counts_hold_every_token(fitted):
     counted = fitted.state_.word_topic.sum()
     assert counted == pytest.approx(round(counted), abs=1)

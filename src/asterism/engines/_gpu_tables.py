@@ -17,11 +17,11 @@ from ._gpu_tokens import Table
 Tensor = Any
 
 
-def draw_table(topics: Topics, counted: DeviceCounts, settings: LocalSettings, dtype: Any) -> Table:
-    """words.draw_table of the pairs that words.kept_for_drawing keeps."""
+def draw_table(topics: Topics, counted: DeviceCounts, settings: LocalSettings, dtype: Any, whole: bool) -> Table:
+    """words.draw_table of all pairs, or of those that words.kept_for_drawing keeps."""
     beta, total = topics.priors.beta, as_tensor(topics.topic_total, counted.data.device)
     indptr, columns, data = counted.indptr, counted.indices, counted.data
-    if settings.topics_per_word < topics.n_topics:
+    if settings.topics_per_word < topics.n_topics and not whole:
         kept = kept_for_drawing(counted, settings)
         indptr = torch.nn.functional.pad(kept.cumsum(0), (1, 0))[indptr]
         columns, data = columns[kept], data[kept]

@@ -118,7 +118,9 @@ class TopicEngine(Protocol):
 class Engine(Memory, TopicEngine, Protocol):
     """Of the topic embedding model."""
 
-    def prepare(self, topics: Topics) -> Any: ...
+    def prepare(self, topics: Topics, whole: bool = False) -> Any:
+        """See above; `whole`, with all pairs of word and topic, however few are kept for drawing. Expected counts are
+        aligned with these."""
 
     def statistics(self, prepared: Any, batch: Batch, seed: int, sweep: int) -> Statistics:
         """Draw the batch's tokens and infer its documents, and sum up what that says about the topics."""

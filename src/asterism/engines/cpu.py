@@ -60,9 +60,10 @@ class CpuEngine(HostMemory):
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         self._blas = ThreadpoolController()
 
-    def prepare(self, topics: Topics) -> CpuTopics:
+    def prepare(self, topics: Topics, whole: bool = False) -> CpuTopics:
         settings = self.settings
-        kept = kept_for_drawing(topics.word_topic, settings.words_per_topic, settings.topics_per_word, self.dtype)
+        topics_per_word = topics.n_topics if whole else settings.topics_per_word
+        kept = kept_for_drawing(topics.word_topic, settings.words_per_topic, topics_per_word, self.dtype)
         table = words.draw_table(topics, kept, settings.collapsed)
         embedding = topics.embedding.astype(self.dtype)
         gain = (topics.priors.tau * topics.document_cov).astype(self.dtype)

@@ -37,8 +37,8 @@ class CpuCandidateEngine(CpuEngine):
 
     _grouped: tuple[Topics, Groups] | None = None
 
-    def prepare(self, topics: Topics) -> Any:
-        exact = super().prepare(topics)
+    def prepare(self, topics: Topics, whole: bool = False) -> Any:
+        exact = super().prepare(topics, whole)
         if topics.n_topics <= self.settings.candidates:
             return exact
         return NearTopics(*exact, self._near(topics))

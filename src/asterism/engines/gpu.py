@@ -76,9 +76,9 @@ class GpuEngine(DeviceMemory):
         self._tokens_room = Room("tokens", walked, self.device)
         self._kernels = fused_kernels(self.device, dtype)
 
-    def prepare(self, topics: Topics) -> GpuTopics:
+    def prepare(self, topics: Topics, whole: bool = False) -> GpuTopics:
         counted = DeviceCounts.on(topics.word_topic, self.device)
-        table = draw_table(topics, counted, self.settings, self._real)
+        table = draw_table(topics, counted, self.settings, self._real, whole)
         return GpuTopics(topics, counted, table, space_of(topics, self.device, self._real))
 
     # --- stochastic inference ---------------------------------------------------------------------------------------

@@ -32,8 +32,9 @@ class ReferenceEngine(HostMemory):
     def __init__(self, settings: LocalSettings) -> None:
         self.settings = settings
 
-    def prepare(self, topics: Topics) -> ReferenceTopics:
-        kept = words.kept_for_drawing(topics.word_topic, self.settings.words_per_topic, self.settings.topics_per_word)
+    def prepare(self, topics: Topics, whole: bool = False) -> ReferenceTopics:
+        topics_per_word = topics.n_topics if whole else self.settings.topics_per_word
+        kept = words.kept_for_drawing(topics.word_topic, self.settings.words_per_topic, topics_per_word)
         table, n_candidates = words.draw_table(topics, kept, self.settings.collapsed), self.settings.candidates
         near = neighbourhood(topics, n_candidates) if 0 < n_candidates < topics.n_topics else None
         return ReferenceTopics(topics, table, near)

@@ -126,7 +126,7 @@ class MemoizedLearner:
         if heldout is not None:
             batch = Batch.of(heldout)
             embedding = np.zeros((len(batch), best.n_dims), dtype=np.float32)
-            expected = self._relax_softly(self.engine.prepare(best), batch, embedding, 0).expected
+            expected = self._relax_softly(self.engine.prepare(best, whole=True), batch, embedding, 0).expected
         best = self.engine.fetch(best)
         word_topic = best.word_topic.copy()
         if expected is not None:
@@ -154,7 +154,7 @@ class MemoizedLearner:
 
     def _soft_sweep(self, sweep: int) -> Iterator[int]:
         """Topics stay as they are until every document has been relaxed under them."""
-        prepared = self.engine.prepare(self.topics)
+        prepared = self.engine.prepare(self.topics, whole=True)
         total: memoized.Moments | None = None
         expected: Any = 0
         for first, last, batch in self._batches():

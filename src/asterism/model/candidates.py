@@ -24,8 +24,9 @@ from . import random
 from .state import Floats, Ints, Topics
 from .words import DrawTable, ranks_in_rows
 
-# Groups: so many times the root of the number of topics, by so many rounds of Lloyd's algorithm.
-GROUPS_PER_ROOT, ROUNDS = 2.0, 5
+# Groups: so many times the root of the number of topics, by so many rounds of Lloyd's algorithm; none has more topics
+# than so many times the average.
+GROUPS_PER_ROOT, ROUNDS, LARGEST_GROUP = 2.0, 5, 2.0
 TOPICS_A_TIME = 8192
 # Candidates of a word: its most frequent topics.
 TOPICS_OF_A_WORD = 8
@@ -85,6 +86,8 @@ def group_topics(topics: Topics) -> Groups:
         size = np.bincount(group, minlength=n_groups)[:, None]
         centres = np.where(size > 0, members @ embedding / np.maximum(size, 1), centres).astype(np.float32)
         group = _nearest(embedding, centres)
+    group = _cut_large(group, embedding, n_groups)
+    n_groups = int(group.max()) + 1
     mass = np.exp(topics.mean - topics.mean.max())
     weighted = _membership(group, n_groups) @ sparse.diags(mass)
     total = np.asarray(weighted.sum(axis=1))
@@ -102,6 +105,21 @@ def _nearest(embedding: Floats, centres: Floats) -> Ints:
     return np.concatenate(
         [np.argmax(embedding[first : first + TOPICS_A_TIME] @ centres.T - lengths, axis=1) for first in blocks]
     )
+
+
+def _cut_large(group: Ints, embedding: Floats, n_groups: int) -> Ints:
+    """Groups that are too large in pieces, across the dimension in which their topics differ most: topics that little
+    is known of have much the same vector, and whoever opened their group would look at all of them."""
+    most, group = int(np.ceil(LARGEST_GROUP * len(group) / n_groups)), group.copy()
+    starts = np.cumsum(np.bincount(group, minlength=n_groups))[:-1]
+    for members in np.split(np.argsort(group, kind="stable"), starts):
+        if len(members) > most:
+            vectors = embedding[members]
+            across = np.argsort(vectors[:, np.argmax(vectors.var(axis=0))], kind="stable")
+            for piece in np.array_split(members[across], -(-len(members) // most))[1:]:
+                group[piece] = n_groups
+                n_groups += 1
+    return group
 
 
 def _membership(group: Ints, n_groups: int) -> sparse.csr_matrix:
