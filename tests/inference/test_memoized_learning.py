@@ -75,10 +75,10 @@ def test_counts_are_exact_through_every_sweep(planted):
     np.testing.assert_array_equal(per_word, np.asarray(planted.counts.sum(axis=0)).ravel())
 
 
-@pytest.mark.parametrize("bounds", [{"topics_per_word": 1, "words_per_topic": 30}, {"topics_per_word": 2, "words_per_topic": 12}])
-def test_words_topics_may_be_bounded_for_drawing(planted, fitted, bounds):
+@pytest.mark.parametrize(("topics_per_word", "words_per_topic"), [(1, 30), (2, 12)])
+def test_words_topics_may_be_bounded_for_drawing(planted, fitted, topics_per_word, words_per_topic):
     """What is counted stays whole, and topics nearly as good."""
-    model = memoized(**bounds).fit(planted.counts)
+    model = memoized(topics_per_word=topics_per_word, words_per_topic=words_per_topic).fit(planted.counts)
     assert _matched(model, planted)[1].min() > 0.9
     per_topic = np.diff(model.state_.word_topic.tocsc().indptr)
     assert per_topic.max() > 30
