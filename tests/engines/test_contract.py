@@ -238,6 +238,16 @@ def test_empty_documents_and_unseen_words(name, newton):
     assert np.isfinite(documents.weights).all()
 
 
+def test_empty_documents_among_many_topics(name):
+    """None of the topics bears anything then; that all were heavy has been an error far beyond an array's end."""
+    counts, topics, settings = make(3, n_topics=20_000, n_dims=8)
+    batch = Batch.of(type(counts)(counts.toarray() * np.array([[0], [1], [0]])))
+    engine = ENGINES[name](settings)
+    documents = engine.infer(engine.prepare(topics), batch)
+    assert not documents.embedding[[0, 2]].any()
+    np.testing.assert_allclose(documents.weights[0], topics.mean, atol=1e-6)
+
+
 @pytest.mark.parametrize("n_threads", [2, 3, 8])
 def test_number_of_threads_changes_no_bit_of_memoized_inference(n_threads):
     counts, topics, settings = make_memoized(129, n_topics=33)
@@ -327,7 +337,7 @@ def test_relaxed_documents_equal_the_references(name, soft, n_documents, n_topic
     counts, topics, settings = make_memoized(n_documents, n_topics, n_dims, sparsity)
     expected, expected_draws, expected_embedding = relaxed(ReferenceEngine(settings), counts, topics, soft)
     actual, draws, embedding = relaxed(ENGINES[name](settings), counts, topics, soft)
-    tolerance = {"reference": 1e-12, "float64": 1e-5, "float32": 1e-2}[precision(name)]
+    tolerance = {"reference": 1e-12, "float64": 2e-5, "float32": 1e-2}[precision(name)]
     np.testing.assert_allclose(embedding, expected_embedding, atol=tolerance)
     for part in ("weight_embedding", "embedding_outer", "weight_square"):
         ours, theirs = getattr(actual.moments, part), getattr(expected.moments, part)

@@ -316,23 +316,24 @@ def test_kernel_draws_as_torch(kernels, scene, is_redrawn):
 
 
 @interpreted
-@pytest.mark.parametrize("tau", [0.0, 0.4])
-def test_kernel_expects_as_torch(kernels, scene, tau):
+@pytest.mark.parametrize(("tau", "counted"), [(0.0, 0.0), (0.4, 0.0), (0.4, 100.0)])
+def test_kernel_expects_as_torch(kernels, scene, tau, counted):
     batch, table, shares, top, weighed, document = pieces_of(scene)
     expected, top_share = torch.zeros_like(shares), torch.zeros(len(batch), dtype=torch.float64)
-    device_tokens.expect(batch.words.long(), batch.counts, document, weighed, table, tau, expected, top_share)
+    device_tokens.expect(batch.words.long(), batch.counts, document, weighed, table, tau, counted, expected, top_share)
     expected += top_share[:, None].float() * weighed.rest_of_top
-    found = kernels.expected_counts(batch, shares, top, table, tau)
+    found = kernels.expected_counts(batch, shares, top, table, tau, counted)
     np.testing.assert_allclose(found, expected, atol=1e-5)
     np.testing.assert_allclose(found.sum(dim=1), batch.lengths, rtol=1e-5)
 
 
 @interpreted
-def test_kernel_spreads_as_torch(kernels, scene):
+@pytest.mark.parametrize("counted", [0.0, 100.0])
+def test_kernel_spreads_as_torch(kernels, scene, counted):
     batch, table, shares, _, _, document = pieces_of(scene)
     expected, found = torch.zeros((2, len(table.topics)), dtype=torch.int64)
-    device_tokens.spread(batch.words.long(), batch.counts, document, shares, table, 0.4, 2**16, expected)
-    kernels.spread(batch, shares, table, 0.4, 2**16, found)
+    device_tokens.spread(batch.words.long(), batch.counts, document, shares, table, 0.4, counted, 2**16, expected)
+    kernels.spread(batch, shares, table, 0.4, counted, 2**16, found)
     assert (found - expected).abs().max() <= 1
 
 
@@ -375,8 +376,8 @@ table, tile = [l, i, f, f], {"DOCUMENTS": 64, "TOPICS": 64, "DIMS": 64}
 drawn = [l, i, l, l, l, *table, f, f, l, d]
 todo = [
     (kernels.draw_entries, [*drawn, l, i, n, "fp32", "fp32"], {"IS_REDRAWN": True, "BLOCK": 512}),
-    (kernels.expect_entries, [l, i, i, l, *table, f, f, l, d, i, d, n, "fp32"], {"LEAVES": True, "BLOCK": 512}),
-    (kernels.spread_entries, [l, i, i, l, i, f, f, l, n, "fp32", n], {"BLOCK": 512}),
+    (kernels.expect_entries, [l, i, i, l, *table, f, f, l, d, i, d, n, "fp32", "fp32"], {"LEAVES": True, "BLOCK": 512}),
+    (kernels.spread_entries, [l, i, i, *table, f, l, n, "fp32", "fp32", n], {"BLOCK": 512}),
     (kernels.count_in_groups, [l, l, i], {"N_WALKS": 3, "TILE": 32}),
     (streams.log_sum, [f, f, f, f, f, n, n, n, n], tile),
     (streams.sum_omega, [f] * 8 + [n, n, n, n, "fp32"], {"HAS_PULL": True, **tile}),

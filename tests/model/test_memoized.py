@@ -123,7 +123,7 @@ def test_expected_counts_hold_every_token(world):
     entries = slice(batch.indptr[0], batch.indptr[1])
     shrinkage = 1 / (1 + special.softmax(world.weights[0]) * batch.counts[entries].sum())
     solution = joint.Solution(np.zeros(3), world.weights[0], np.eye(3), shrinkage)
-    memoized.expected_word_topic(table, batch.words[entries], batch.counts[entries], solution, 1.0, out)
+    memoized.expected_word_topic(table, batch.words[entries], batch.counts[entries], solution, 1.0, 0.0, out)
     assert out.sum() / memoized.COUNT_UNIT == pytest.approx(batch.counts[entries].sum(), rel=1e-3)
     per_word = np.add.reduceat(np.append(out, 0), table.indptr[:-1]) * (np.diff(table.indptr) > 0)
     expected = np.zeros(40)

@@ -19,14 +19,17 @@ def test_share_left_is_that_of_one_count_less(x, tau):
     assert tokens.share_left(np.zeros(1), 1 / tau) == pytest.approx(np.exp(-1 / tau))  # ω too small to see
 
 
-def test_what_a_token_leaves_is_what_it_has():
-    """Responsibilities r solve r ∝ mass(θ with r counts less), to what the rounds leave."""
+@pytest.mark.parametrize("is_counted", [False, True])
+def test_what_a_token_leaves_is_what_it_has(is_counted):
+    """Responsibilities r solve r ∝ mass(θ and, where they were counted, n_kv with r counts less), to what the rounds
+    leave."""
     rng = np.random.default_rng(3)
-    omega, weights, tau = rng.gamma(0.3, 2, 40), rng.dirichlet(np.full(40, 0.2)), 0.2
-    mass = omega * weights
-    kept = tokens.leave_itself(mass, np.zeros(40), omega, tau)
+    omega, counts, beta, tau = rng.gamma(0.3, 2, 40), 100 * rng.dirichlet(np.full(40, 0.2)), 0.01, 0.2
+    mass, of_prior = omega * (counts + beta) / 500, beta / (counts + beta)
+    kept = tokens.leave_itself(mass, np.zeros(40), omega, tau, of_prior, 1 / beta if is_counted else 0.0)
     r = kept / kept.sum()
-    expected = mass * tokens.share_left(omega, r / tau)
+    left = np.maximum(counts - r, 0) if is_counted else counts
+    expected = omega * (left + beta) / 500 * tokens.share_left(omega, r / tau)
     np.testing.assert_allclose(r, expected / expected.sum(), atol=0.03)
     plain = mass / mass.sum()
     assert r[np.argmax(plain)] < plain.max() - 0.01

@@ -262,6 +262,7 @@ def relax_among_candidates(
     n_steps: int,
     tol: float,
     beta: float,
+    counted: float,
     streams: Array,
     draws: Array,
     gammas: Array,
@@ -355,7 +356,7 @@ def relax_among_candidates(
             while slots.document[0] >= 0:
                 np.dot(U, slots.embedding[0], slots.mean[0])
                 slots.log_rest[0] = weigh_rest(slots.embedding[0], near, choice, slots.rest[0])
-                find_weights(0, 0, document, own_table, small, is_soft, slots, work, candidates)
+                find_weights(0, 0, document, own_table, small, is_soft, counted, slots, work, candidates)
                 if slots.is_last[0] == 1:
                     break
                 np.dot(slots.mean[0], U, slots.gradient[0])
@@ -384,7 +385,7 @@ def relax_among_candidates(
         elif expected.size:
             omega, origin = of_topics[4][:n], pairs.origin
             shares = xi[0], shrinkage[0], origin, candidates, work, omega
-            spread_document(0, document, own_table, space.tau, *shares, expected)
+            spread_document(0, document, own_table, space.tau, counted, *shares, expected)
     if covs.size:
         np.dot(inverses.T, inverses, covs[first // DOCUMENTS_A_BLOCK])
 

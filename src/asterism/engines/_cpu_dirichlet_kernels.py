@@ -339,7 +339,7 @@ def expect_among_candidates(
         while begin < end and step < max_steps:
             exp_psi(gamma, theta)
             mark_heaviest(theta, heap, is_top)
-            expect_counts(d, corpus, table, theta, is_top, rest, 0.0, nothing_leaves, counts)
+            expect_counts(d, corpus, table, theta, is_top, rest, 0.0, 0.0, nothing_leaves, counts)
             step += 1
             if renew(ones, counts, alpha, gamma) < tol * n_tokens:
                 break

@@ -284,7 +284,8 @@ def factorise_curvature(total: float, h_rest: float, rest: Array, space: Any, sc
     for m in range(n_dims):
         pull[m] += real(h_rest) * rest[m]
         apart[m] = pull[m]
-    least, scale = real(LIGHT * total), real(1.0 / max(total, 1e-30))
+    # Where a document has no words no topic bears anything: all are light.
+    least, scale = real(max(LIGHT * total, 1e-30)), real(1.0 / max(total, 1e-30))
     for k in range(n_topics):
         if h[k] < least:
             h_light += h[k]
@@ -386,6 +387,7 @@ def relax_documents(
     n_top: int,
     n_steps: int,
     tol: float,
+    counted: float,
     draws: Array,
     gammas: Array,
     xis: Array,
@@ -411,7 +413,7 @@ def relax_documents(
             d = slots.document[slot]
             if d < 0:
                 continue
-            find_weights(d, slot, corpus, table, space, draws.size == 0, slots, scratch, candidates)
+            find_weights(d, slot, corpus, table, space, draws.size == 0, counted, slots, scratch, candidates)
             if slots.is_last[slot] == 1:
                 put_down(d, slot, space, gammas, xis, shrinkages, slots)
                 if covs.size:
@@ -451,7 +453,16 @@ def take_up(d: int, slot: int, n_steps: int, corpus: Any, space: Any, draws: Arr
 
 @passage
 def find_weights(
-    d: int, slot: int, corpus: Any, table: Any, space: Any, is_soft: bool, slots: Any, scratch: Any, candidates: Any
+    d: int,
+    slot: int,
+    corpus: Any,
+    table: Any,
+    space: Any,
+    is_soft: bool,
+    counted: float,
+    slots: Any,
+    scratch: Any,
+    candidates: Any,
 ) -> None:
     """ω at the slot's γ, and n - N θ in place of μ but for the last time."""
     mean, omega, counts, step = slots.mean[slot], slots.omega[slot], slots.counts[slot], slots.step[slot]
@@ -480,7 +491,9 @@ def find_weights(
             for k in range(counts.size):
                 scratch.h[k] = counts[k]
             tau = space.tau if step > 0 else type(space.tau)(0)
-            expect_counts(d, corpus, table, omega, slots.is_top[slot], candidates.rest_of_top, tau, scratch, counts)
+            expect_counts(
+                d, corpus, table, omega, slots.is_top[slot], candidates.rest_of_top, tau, counted, scratch, counts
+            )
             slots.moved[slot] = distance(scratch.h, counts)
     if not is_last:
         for k in range(mean.size):

@@ -308,7 +308,16 @@ def share_left(omega: float, leaving: float) -> float:
 
 @part
 def leave_itself(
-    topics: Array, weights: Array, scale: Array, omega: Array, rest: Array, total: float, tau: float, scratch: Any
+    topics: Array,
+    weights: Array,
+    of_unseen: Array,
+    scale: Array,
+    omega: Array,
+    rest: Array,
+    total: float,
+    tau: float,
+    counted: float,
+    scratch: Any,
 ) -> Any:
     """tokens.leave_itself for a word's own topics with mass scale * weights in all, `rest` of it in the top bucket, and
     the mass of all its candidates: lists the pairs that something leaves and what is left of them in `scratch`, and
@@ -323,8 +332,10 @@ def leave_itself(
         now = total
         for j in range(n):
             k = topics[places[j]]
-            whole = scale[k] * weights[places[j]]
-            left[j] = max(rest[k], whole * share_left(omega[k], left[j] / all_left / tau))
+            whole, own = scale[k] * weights[places[j]], left[j] / all_left
+            prior = of_unseen[k] / weights[places[j]]
+            of_counts = max(1 - own * prior * counted, prior)
+            left[j] = max(rest[k], whole * share_left(omega[k], own / tau) * of_counts)
             now += left[j] - whole
         all_left = now
     return n, all_left
@@ -350,7 +361,16 @@ def mass_of_own(theta: Array, rest: Array, topics: Array, weights: Array) -> flo
 
 @part
 def expect_counts(
-    d: int, corpus: Any, table: Any, theta: Array, is_top: Array, rest: Array, tau: float, scratch: Any, counts: Array
+    d: int,
+    corpus: Any,
+    table: Any,
+    theta: Array,
+    is_top: Array,
+    rest: Array,
+    tau: float,
+    counted: float,
+    scratch: Any,
+    counts: Array,
 ) -> None:
     """document.expected_counts for document d, given its θ (to a factor) and which topics are its heaviest: fills
     E[n_k]; `rest` is scratch. With a τ above 0, θ is ω, and each token leaves itself out."""
@@ -366,7 +386,7 @@ def expect_counts(
         n_left, total = 0, mass_of_all(theta, weights) if has_all else mass_of_own(theta, rest, topics, weights)
         total += 0.0 if has_all else top_total
         if tau > 0:
-            n_left, total = leave_itself(topics, weights, theta, theta, rest, total, tau, scratch)
+            n_left, total = leave_itself(topics, weights, table.rest, theta, theta, rest, total, tau, counted, scratch)
         share = theta.dtype.type(corpus.counts[entry] / total)
         if has_all:
             for k in range(theta.size):

@@ -112,14 +112,14 @@ def spread_tokens(
     xis: Array,
     shrinkages: Array,
     n_top: int,
+    counted: float,
     expected: Array,
 ) -> None:
     """memoized.expected_word_topic for documents first:last."""
     candidates, scratch = new_candidates(xis.shape[1], n_top, xis), new_scratch(space)
     for d in range(first, last):
-        spread_document(
-            d, corpus, table, space.tau, xis[d], shrinkages[d], None, candidates, scratch, scratch.base, expected
-        )
+        work = candidates, scratch, scratch.base
+        spread_document(d, corpus, table, space.tau, counted, xis[d], shrinkages[d], None, *work, expected)
 
 
 @part
@@ -128,6 +128,7 @@ def spread_document(
     corpus: Any,
     table: Any,
     tau: float,
+    counted: float,
     xi: Array,
     shrinkage: Array,
     origin: Any,
@@ -149,7 +150,9 @@ def spread_document(
         total = accumulate_own(word, table, candidates)
         if total <= 0:
             continue
-        n_left, total = leave_itself(topics, weights, scale, omega, candidates.rest_of_top, total, tau, scratch)
+        n_left, total = leave_itself(
+            topics, weights, table.rest, scale, omega, candidates.rest_of_top, total, tau, counted, scratch
+        )
         share = corpus.counts[entry] * COUNT_UNIT / total
         for i in range(topics.size):
             place = start + i if origin is None else origin[start + i]

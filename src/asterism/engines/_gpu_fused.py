@@ -40,7 +40,9 @@ def draw(
     return drawn.long()
 
 
-def expected_counts(batch: DeviceBatch, shares: Tensor, top: Heaviest, table: Table, tau: float) -> Tensor:
+def expected_counts(
+    batch: DeviceBatch, shares: Tensor, top: Heaviest, table: Table, tau: float, counted: float
+) -> Tensor:
     """E[n] [d, k], as Expectation.counts, but the heaviest topics are those of these shares; given a τ, tokens leave
     themselves out."""
     units = torch.zeros(shares.shape, dtype=torch.int32, device=shares.device)
@@ -49,7 +51,7 @@ def expected_counts(batch: DeviceBatch, shares: Tensor, top: Heaviest, table: Ta
         *(documents_of_entries(batch), batch.words, batch.counts, batch.lengths),
         *(table.indptr, table.topics, table.weights, table.rest),
         *(shares, top.least, top.last, top_total(shares, top, table), units, top_share),
-        *(shares.shape[1], tau, tau > 0, BLOCK),
+        *(shares.shape[1], tau, counted, tau > 0, BLOCK),
     )
     counts = units * (batch.lengths / kernels.UNITS.value)[:, None].to(shares.dtype)
     of_top = row_sums(top_share, rows_of(batch.indptr.diff()))[:, None] * _top_mass(shares, top, table)
@@ -66,11 +68,14 @@ def _top_mass(shares: Tensor, top: Heaviest, table: Table) -> Tensor:
     return torch.where(top.is_one, mass, 0)
 
 
-def spread(batch: DeviceBatch, shares: Tensor, table: Table, tau: float, unit: int, expected: Tensor) -> None:
+def spread(
+    batch: DeviceBatch, shares: Tensor, table: Table, tau: float, counted: float, unit: int, expected: Tensor
+) -> None:
     """memoized.expected_word_topic of the batch."""
     kernels.spread_entries[(len(batch.words),)](
-        *(documents_of_entries(batch), batch.words, batch.counts, table.indptr, table.topics, table.weights),
-        *(shares, expected, shares.shape[1], tau, unit, BLOCK),
+        *(documents_of_entries(batch), batch.words, batch.counts),
+        *(table.indptr, table.topics, table.weights, table.rest),
+        *(shares, expected, shares.shape[1], tau, counted, unit, BLOCK),
     )
 
 

@@ -61,15 +61,16 @@ def mass_of_top(share, topic, least, last_tie, of_one):
 
 @triton.jit
 def own_block(shares, least, last_tie, first, end, topics, weights, rest, BLOCK: tl.constexpr):
-    """Topics, mass and places of a block of pairs, their shares, and what they have in the top bucket; `shares` is the
-    document's row."""
+    """Topics, mass and places of a block of pairs, their shares, what they have in the top bucket, and the prior's
+    share of their counts; `shares` is the document's row."""
     place = first + tl.arange(0, BLOCK)
     here = place < end
     topic = tl.load(topics + place, mask=here, other=0)
-    share = tl.load(shares + topic, mask=here, other=0.0)
-    of_top = mass_of_top(share, topic, least, last_tie, tl.load(rest + topic, mask=here, other=0.0))
-    mass = tl.maximum(share, 1e-37) * tl.load(weights + place, mask=here, other=0.0) - of_top
-    return topic, tl.where(here, tl.maximum(mass, 0.0), 0.0), place, share, of_top
+    share, of_one = tl.load(shares + topic, mask=here, other=0.0), tl.load(rest + topic, mask=here, other=0.0)
+    weight = tl.load(weights + place, mask=here, other=1.0)
+    of_top = mass_of_top(share, topic, least, last_tie, of_one)
+    mass = tl.maximum(share, 1e-37) * weight - of_top
+    return topic, tl.where(here, tl.maximum(mass, 0.0), 0.0), place, share, of_top, of_one / weight
 
 
 @triton.jit
@@ -83,17 +84,19 @@ def share_left(omega, leaving):
 
 
 @triton.jit
-def leave_itself(omega, mass, of_top, total, total_then, tau, ROUNDS: tl.constexpr):
+def leave_itself(omega, mass, of_top, of_prior, total, total_then, tau, counted, ROUNDS: tl.constexpr):
     """_gpu_tokens.leave_itself for a block of pairs, as far as its rounds' totals are known: total_then is that after
     the first round."""
     whole = mass + of_top
     left = whole
     if ROUNDS > 0:
-        leaving = (whole / (total * tau)).to(tl.float32)
-        left = tl.maximum(of_top, whole * share_left(omega, leaving))
+        own = (whole / total).to(tl.float32)
+        of_counts = tl.maximum(1 - own * of_prior * counted, of_prior)
+        left = tl.maximum(of_top, whole * share_left(omega, own / tau) * of_counts)
     if ROUNDS > 1:
-        leaving = (left / (total_then * tau)).to(tl.float32)
-        left = tl.maximum(of_top, whole * share_left(omega, leaving))
+        own = (left / total_then).to(tl.float32)
+        of_counts = tl.maximum(1 - own * of_prior * counted, of_prior)
+        left = tl.maximum(of_top, whole * share_left(omega, own / tau) * of_counts)
     return tl.where(whole > LEAST_SHARE * tau * total, left - of_top, mass)
 
 
@@ -139,7 +142,7 @@ def draw_entries(
             old = tl.load(before + token).to(tl.int32)
         total, before_old, at_old, weight_of_old = of_top * 0, of_top * 0, of_top * 0, of_top * 0
         for first in range(start, end, BLOCK):
-            topic, mass, place, _, _ = own_block(row, lowest, last_tie, first, end, topics, weights, rest, BLOCK)
+            topic, mass, place, _, _, _ = own_block(row, lowest, last_tie, first, end, topics, weights, rest, BLOCK)
             mass = mass.to(tl.float64)
             total += tl.sum(mass)
             if IS_REDRAWN:
@@ -162,7 +165,7 @@ def draw_entries(
         found, first, running = -1, start, of_top * 0
         if target < total:
             while (found < 0) & (first < end):
-                topic, mass, place, _, _ = own_block(row, lowest, last_tie, first, end, topics, weights, rest, BLOCK)
+                topic, mass, place, _, _, _ = own_block(row, lowest, last_tie, first, end, topics, weights, rest, BLOCK)
                 line = running + tl.cumsum(mass.to(tl.float64))
                 passed = tl.min(tl.where((line > target) & (place < end), place, end))
                 if passed < end:
@@ -206,6 +209,7 @@ def expect_entries(
     top_share,
     n_topics,
     tau,
+    counted,
     LEAVES: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
@@ -219,20 +223,22 @@ def expect_entries(
     of_all = tl.load(top_total + document)
     before, then, total = of_all, of_all, of_all
     for first in range(start, end, BLOCK):
-        topic, mass, place, omega, of_top = own_block(row, lowest, last_tie, first, end, topics, weights, rest, BLOCK)
+        topic, mass, place, omega, of_top, of_prior = own_block(
+            row, lowest, last_tie, first, end, topics, weights, rest, BLOCK
+        )
         before += tl.sum(mass.to(tl.float64))
     if LEAVES:  # totals after each of two rounds
         for first in range(start, end, BLOCK):
-            topic, mass, place, omega, of_top = own_block(
+            topic, mass, place, omega, of_top, of_prior = own_block(
                 row, lowest, last_tie, first, end, topics, weights, rest, BLOCK
             )
-            left = leave_itself(omega, mass, of_top, before, then, tau, 1)
+            left = leave_itself(omega, mass, of_top, of_prior, before, then, tau, counted, 1)
             then += tl.sum(left.to(tl.float64))
         for first in range(start, end, BLOCK):
-            topic, mass, place, omega, of_top = own_block(
+            topic, mass, place, omega, of_top, of_prior = own_block(
                 row, lowest, last_tie, first, end, topics, weights, rest, BLOCK
             )
-            left = leave_itself(omega, mass, of_top, before, then, tau, 2)
+            left = leave_itself(omega, mass, of_top, of_prior, before, then, tau, counted, 2)
             total += tl.sum(left.to(tl.float64))
     else:
         total = before
@@ -240,21 +246,24 @@ def expect_entries(
     tl.store(top_share + entry, share)
     in_units = share / tl.load(lengths + document).to(tl.float64) * UNITS
     for first in range(start, end, BLOCK):
-        topic, mass, place, omega, of_top = own_block(row, lowest, last_tie, first, end, topics, weights, rest, BLOCK)
+        topic, mass, place, omega, of_top, of_prior = own_block(
+            row, lowest, last_tie, first, end, topics, weights, rest, BLOCK
+        )
         if LEAVES:
-            mass = leave_itself(omega, mass, of_top, before, then, tau, 2)
+            mass = leave_itself(omega, mass, of_top, of_prior, before, then, tau, counted, 2)
         units = (in_units * mass.to(tl.float64) + 0.5).to(tl.int32)
         tl.atomic_add(counts + document * n_topics + topic, units, mask=(place < end) & (units > 0), sem="relaxed")
 
 
 @triton.jit
-def whole_block(shares, first, end, topics, weights, BLOCK: tl.constexpr):
-    """own_block without a top bucket: mass, places and shares."""
+def whole_block(shares, first, end, topics, weights, rest, BLOCK: tl.constexpr):
+    """own_block without a top bucket: mass, places, shares, and the prior's share of counts."""
     place = first + tl.arange(0, BLOCK)
     here = place < end
-    share = tl.load(shares + tl.load(topics + place, mask=here, other=0), mask=here, other=0.0)
-    mass = tl.maximum(share, 1e-37) * tl.load(weights + place, mask=here, other=0.0)
-    return mass, place, share
+    topic = tl.load(topics + place, mask=here, other=0)
+    share, weight = tl.load(shares + topic, mask=here, other=0.0), tl.load(weights + place, mask=here, other=1.0)
+    mass = tl.where(here, tl.maximum(share, 1e-37) * weight, 0.0)
+    return mass, place, share, tl.load(rest + topic, mask=here, other=0.0) / weight
 
 
 @triton.jit
@@ -265,10 +274,12 @@ def spread_entries(
     indptr,
     topics,
     weights,
+    rest,
     shares,
     expected,
     n_topics,
     tau,
+    counted,
     unit,
     BLOCK: tl.constexpr,
 ):
@@ -280,18 +291,18 @@ def spread_entries(
     before = tl.load(entry_count + entry).to(tl.float64) * 0
     then, total = before, before
     for first in range(start, end, BLOCK):
-        mass, place, omega = whole_block(row, first, end, topics, weights, BLOCK)
+        mass, place, omega, of_prior = whole_block(row, first, end, topics, weights, rest, BLOCK)
         before += tl.sum(mass.to(tl.float64))
     for first in range(start, end, BLOCK):
-        mass, place, omega = whole_block(row, first, end, topics, weights, BLOCK)
-        then += tl.sum(leave_itself(omega, mass, mass * 0, before, then, tau, 1).to(tl.float64))
+        mass, place, omega, of_prior = whole_block(row, first, end, topics, weights, rest, BLOCK)
+        then += tl.sum(leave_itself(omega, mass, mass * 0, of_prior, before, then, tau, counted, 1).to(tl.float64))
     for first in range(start, end, BLOCK):
-        mass, place, omega = whole_block(row, first, end, topics, weights, BLOCK)
-        total += tl.sum(leave_itself(omega, mass, mass * 0, before, then, tau, 2).to(tl.float64))
+        mass, place, omega, of_prior = whole_block(row, first, end, topics, weights, rest, BLOCK)
+        total += tl.sum(leave_itself(omega, mass, mass * 0, of_prior, before, then, tau, counted, 2).to(tl.float64))
     factor = tl.load(entry_count + entry).to(tl.float64) * unit / tl.maximum(total, 1e-300)
     for first in range(start, end, BLOCK):
-        mass, place, omega = whole_block(row, first, end, topics, weights, BLOCK)
-        mass = leave_itself(omega, mass, mass * 0, before, then, tau, 2)
+        mass, place, omega, of_prior = whole_block(row, first, end, topics, weights, rest, BLOCK)
+        mass = leave_itself(omega, mass, mass * 0, of_prior, before, then, tau, counted, 2)
         units = (factor * mass.to(tl.float64) + 0.5).to(tl.int64)
         tl.atomic_add(expected + place, units, mask=(place < end) & (units > 0), sem="relaxed")
 

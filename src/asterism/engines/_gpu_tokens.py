@@ -102,16 +102,20 @@ def share_left(omega: Tensor, leaving: Tensor | float) -> Tensor:
     return torch.exp(y)
 
 
-def leave_itself(own: Own, mass: Tensor, total: Tensor, omega: Weighed, table: Table, tau: float) -> Tensor:
+def leave_itself(
+    own: Own, mass: Tensor, total: Tensor, omega: Weighed, table: Table, tau: float, counted: float
+) -> Tensor:
     """tokens.leave_itself: the own bucket's mass of each pair once a token of it has left, given each entry's total."""
     in_top, of_pair = omega.rest_of_top.view(-1)[own.cell], omega.scale.view(-1)[own.cell]
     whole = mass + in_top
     (pair,) = torch.nonzero(whole > LEAST_SHARE * tau * total[own.rows.row], as_tuple=True)
     row, floor, all_of_it, of_topic = own.rows.row[pair], in_top[pair], whole[pair], of_pair[pair]
+    of_prior = table.rest[own.topic[pair]] / table.weights[own.pair[pair]]
     left, now = all_of_it, total
     for _ in range(LEAVINGS):
-        leaving = left / (now[row] * tau).to(left.dtype)
-        left = torch.maximum(floor, all_of_it * share_left(of_topic, leaving))
+        share = left / now[row].to(left.dtype)
+        of_counts = torch.maximum(1 - share * of_prior * counted, of_prior)
+        left = torch.maximum(floor, all_of_it * share_left(of_topic, share / tau) * of_counts)
         now = total.index_add(0, row, (left - all_of_it).to(torch.float64))
     return mass.index_copy(0, pair, left - floor)
 
@@ -213,21 +217,30 @@ class Expectation:
     """document.expectation of many documents: counts of topics, given shares; heaviest topics are renewed with H."""
 
     def __init__(
-        self, table: Table, batch: DeviceBatch, n_top: int, tau: float, room: Room, kernels: Any = None
+        self,
+        table: Table,
+        batch: DeviceBatch,
+        n_top: int,
+        tau: float,
+        counted: float,
+        room: Room,
+        kernels: Any = None,
     ) -> None:
-        self.table, self.batch, self.n_top, self.tau, self.room, self.kernels = table, batch, n_top, tau, room, kernels
+        self.table, self.batch, self.n_top, self.room, self.kernels = table, batch, n_top, room, kernels
+        self.tau, self.counted = tau, counted
         self.some, self.is_top = batch, torch.empty(0)
         self.document = documents_of_entries(batch)
 
     def counts(self, shares: Tensor, rows: Tensor, step: int) -> Tensor:
         """E[n] [d, k] of the documents `rows`, of which there are never more than before. From the first step on shares
         are ω, and tokens leave themselves out."""
-        tau = self.tau if step else 0.0
+        tokens_leave = self.tau if step else 0.0, self.counted
         if len(rows) < len(self.some):
             self.some = self.batch.of_rows(rows)
             self.document = documents_of_entries(self.some)
         if self.kernels is not None:
-            return self.kernels.expected_counts(self.some, shares, heaviest(shares, self.n_top), self.table, tau)
+            top = heaviest(shares, self.n_top)
+            return self.kernels.expected_counts(self.some, shares, top, self.table, *tokens_leave)
         if renews_curvature(step):
             self.is_top = (
                 self.is_top if step else shares.new_zeros((len(self.batch), shares.shape[1]), dtype=torch.bool)
@@ -239,7 +252,8 @@ class Expectation:
 
         def part(first: int, last: int) -> None:
             words, counts = self.some.words[first:last].long(), self.some.counts[first:last]
-            expect(words, counts, self.document[first:last], weighed, self.table, tau, result, top_share)
+            of_words = words, counts, self.document[first:last], weighed, self.table
+            expect(*of_words, *tokens_leave, result, top_share)
 
         self.room.each(pairs_of(self.some, self.table), part)
         return torch.addcmul(result, top_share[:, None].to(result.dtype), weighed.rest_of_top)
@@ -252,6 +266,7 @@ def expect(
     weighed: Weighed,
     table: Table,
     tau: float,
+    counted: float,
     out: Tensor,
     top_share: Tensor,
 ) -> None:
@@ -261,7 +276,7 @@ def expect(
     own = own_topics(words, document, table)
     mass, own_total = own_mass(own, weighed, table)
     if tau:
-        mass = leave_itself(own, mass, own_total + weighed.top_total[document], weighed, table, tau)
+        mass = leave_itself(own, mass, own_total + weighed.top_total[document], weighed, table, tau, counted)
         own_total = row_sums(mass.to(torch.float64), own.rows)
     share = counts / (own_total + weighed.top_total[document]).clamp_min(1e-300)
     added = (share[own.rows.row] * mass).to(out.dtype)
@@ -270,13 +285,21 @@ def expect(
 
 
 def spread(
-    words: Tensor, counts: Tensor, document: Tensor, omega: Tensor, table: Table, tau: float, unit: int, out: Tensor
+    words: Tensor,
+    counts: Tensor,
+    document: Tensor,
+    omega: Tensor,
+    table: Table,
+    tau: float,
+    counted: float,
+    unit: int,
+    out: Tensor,
 ) -> None:
     """memoized.expected_word_topic: adds responsibilities over entries' own topics in whole units."""
     own = own_topics(words, document, table)
     weighed = Weighed(omega.clamp_min(SMALLEST_SHARE), torch.zeros_like(omega), omega.new_zeros(len(omega)))
     mass, total = own_mass(own, weighed, table)
-    mass = leave_itself(own, mass, total, weighed, table, tau)
+    mass = leave_itself(own, mass, total, weighed, table, tau, counted)
     share = counts * unit / row_sums(mass.to(torch.float64), own.rows).clamp_min(1e-300)
     out.index_add_(0, own.pair, torch.floor(share[own.rows.row] * mass + 0.5).to(torch.int64))
 

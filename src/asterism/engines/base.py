@@ -137,10 +137,19 @@ class Engine(Memory, TopicEngine, Protocol):
         """How often groups of tokens have each topic [g, k]; tokens of group g are order[starts[g] : starts[g + 1]]."""
 
     def relax(
-        self, prepared: Any, batch: Batch, draws: Ints | None, embedding: Floats, n_steps: int, seed: int, sweep: int
+        self,
+        prepared: Any,
+        batch: Batch,
+        draws: Ints | None,
+        embedding: Floats,
+        n_steps: int,
+        seed: int,
+        sweep: int,
+        is_counted: bool = True,
     ) -> Relaxed:
         """Go on with documents from their last draws and embeddings (which are overwritten) by some Newton steps: what
-        memoized inference learns from a batch. Without draws, expected counts take their place."""
+        memoized inference learns from a batch. Without draws, expected counts take their place. `is_counted`: whether
+        the topics have counted these documents' tokens."""
 
     def infer(self, prepared: Any, batch: Batch, with_cov: bool = False) -> Documents:
         """Embeddings and topic weights under fixed topics, and covariances of embeddings if they are asked for; nothing

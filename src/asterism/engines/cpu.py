@@ -119,7 +119,7 @@ class CpuEngine(HostMemory):
         documents.embedding[:] = 0
         rounds = svi.newton_rounds(self.settings)
         for i, settings in enumerate(rounds):
-            self._relax(prepared, batch, settings, 0.0, draws, *documents.arrays(), *self._no_room())
+            self._relax(prepared, batch, settings, draws, *documents.arrays(), *self._no_room())
             self._draw(prepared, batch, random.stream(seed, sweep, batch.documents, i), documents.weights, draws)
         return len(batch) * (len(rounds) - 1)
 
@@ -180,6 +180,7 @@ class CpuEngine(HostMemory):
         n_steps: int,
         seed: int,
         sweep: int,
+        is_counted: bool = True,
     ) -> Relaxed:
         topics, offsets = prepared.topics, batch.token_offsets[batch.indptr]
         sums = memoized.new_sums(topics)
@@ -187,10 +188,11 @@ class CpuEngine(HostMemory):
         expected: Ints = np.zeros((self.n_threads, 0 if draws is not None else len(prepared.table.topics)), np.int64)
         # Topic weights are kept of some documents at a time.
         size = max(FEWEST_AT_ONCE, MOST_WEIGHTS // topics.n_topics)
+        settings = Relaxation(self.settings.topics_per_document, n_steps, is_counted=is_counted)
         for first in range(0, len(batch), size):
             part, gammas = batch[first : first + size], embedding[first : first + size]
             drawn = NO_DRAWS if draws is None else draws[offsets[first] : offsets[first + len(part)]]
-            self._relax_some(prepared, part, drawn, gammas, n_steps, seed, sweep, sums, expected)
+            self._relax_some(prepared, part, drawn, gammas, settings, seed, sweep, sums, expected)
         with self._one_blas_thread():
             moments = memoized.couple(sums, topics)
         return Relaxed(moments, np.asarray(expected.sum(axis=0)) if draws is None else None)
@@ -201,7 +203,7 @@ class CpuEngine(HostMemory):
         batch: Batch,
         draws: Ints,
         embedding: Floats,
-        n_steps: int,
+        settings: Relaxation,
         seed: int,
         sweep: int,
         sums: Sums,
@@ -211,10 +213,9 @@ class CpuEngine(HostMemory):
         topics, is_soft = prepared.topics, expected.size > 0
         weights, shrinkage = np.empty((2, len(batch), topics.n_topics), self.dtype)
         covs = np.zeros((-(-len(batch) // DOCUMENTS_A_BLOCK), topics.n_dims, topics.n_dims))
-        settings = Relaxation(self.settings.topics_per_document, n_steps)
-        self._relax(prepared, batch, settings, 0.0, draws, embedding, weights, shrinkage, covs)
+        self._relax(prepared, batch, settings, draws, embedding, weights, shrinkage, covs)
         if is_soft:
-            self._spread(prepared, batch, weights, shrinkage, expected)
+            self._spread(prepared, batch, settings, weights, shrinkage, expected)
         else:
             self._redraw(prepared, batch, random.stream(seed, sweep, batch.documents), weights, shrinkage, draws)
         self._add(weights, embedding, shrinkage, covs.sum(axis=0), sums)
@@ -235,7 +236,15 @@ class CpuEngine(HostMemory):
             sums.embedding_outer[:] += augmented.T @ augmented
         sums.cov_sum[:] += cov_sum
 
-    def _spread(self, prepared: CpuTopics, batch: Batch, weights: Floats, shrinkage: Floats, expected: Ints) -> None:
+    def _spread(
+        self,
+        prepared: CpuTopics,
+        batch: Batch,
+        settings: Relaxation,
+        weights: Floats,
+        shrinkage: Floats,
+        expected: Ints,
+    ) -> None:
         """Expected counts in whole units."""
         size = -(-len(batch) // self.n_threads)
 
@@ -248,7 +257,8 @@ class CpuEngine(HostMemory):
                 prepared.space,
                 weights,
                 shrinkage,
-                self.settings.topics_per_document,
+                settings.n_top,
+                settings.counted(prepared.topics),
                 expected[first // size],
             )
 
@@ -257,8 +267,8 @@ class CpuEngine(HostMemory):
     def infer(self, prepared: CpuTopics, batch: Batch, with_cov: bool = False) -> Documents:
         documents = self._empty_documents(prepared.topics, batch)
         documents.embedding[:] = 0
-        settings = Relaxation(self.settings.topics_per_document, n_steps=INFER_STEPS)
-        self._relax(prepared, batch, settings, INFER_TOL, NO_DRAWS, *documents.arrays(), *self._no_room())
+        settings = Relaxation(self.settings.topics_per_document, INFER_STEPS, INFER_TOL, is_counted=False)
+        self._relax(prepared, batch, settings, NO_DRAWS, *documents.arrays(), *self._no_room())
         return replace(documents, cov=self._covs(prepared.topics, batch, documents.weights)) if with_cov else documents
 
     def _covs(self, topics: Topics, batch: Batch, weights: Floats) -> Floats:
@@ -277,9 +287,9 @@ class CpuEngine(HostMemory):
         """In place of shrinkages and covariances, where they are not asked for."""
         return np.empty((0, 0), self.dtype), np.empty((0, 0, 0))
 
-    def _relax(self, prepared: CpuTopics, batch: Batch, settings: Relaxation, tol: float, *arrays: Any) -> None:
+    def _relax(self, prepared: CpuTopics, batch: Batch, settings: Relaxation, *arrays: Any) -> None:
         """The one call of the joint solver, for training and for infer: compiled once."""
-        how = settings.n_top, settings.n_steps, tol
+        how = settings.n_top, settings.n_steps, settings.tol, settings.counted(prepared.topics)
         arguments = corpus_of(batch), prepared.table, prepared.space, *how, *arrays
         with self._one_blas_thread():
             self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, joint_kernels.relax_documents, *arguments)

@@ -52,13 +52,14 @@ class CpuCandidateEngine(CpuEngine):
         n_steps: int,
         seed: int,
         sweep: int,
+        is_counted: bool = True,
     ) -> Relaxed:
         if isinstance(prepared, CpuTopics):
-            return super().relax(prepared, batch, draws, embedding, n_steps, seed, sweep)
+            return super().relax(prepared, batch, draws, embedding, n_steps, seed, sweep, is_counted)
         topics, offsets = prepared.topics, batch.token_offsets[batch.indptr]
         sums, speaks = memoized.new_residual_sums(topics), take_turns(len(batch), sweep)
         expected: Ints = np.zeros((self.n_threads, 0 if draws is not None else len(prepared.table.topics)), np.int64)
-        settings = Relaxation(self.settings.topics_per_document, n_steps)
+        settings = Relaxation(self.settings.topics_per_document, n_steps, is_counted=is_counted)
         with self._one_blas_thread():
             for first in range(0, len(batch), DOCUMENTS_AT_ONCE):
                 part = batch[first : first + DOCUMENTS_AT_ONCE]
@@ -82,7 +83,7 @@ class CpuCandidateEngine(CpuEngine):
             return super().infer(prepared, batch, with_cov)
         topics, documents = prepared.topics, self._empty_documents(prepared.topics, batch)
         documents.embedding[:] = 0
-        settings = Relaxation(self.settings.topics_per_document, INFER_STEPS, INFER_TOL)
+        settings = Relaxation(self.settings.topics_per_document, INFER_STEPS, INFER_TOL, is_counted=False)
         nothing = np.empty((0, 0, 0)), np.empty((self.n_threads, 0), np.int64)
         streams = random.stream(0, 0, batch.documents)
         with self._one_blas_thread():
@@ -139,7 +140,8 @@ class CpuCandidateEngine(CpuEngine):
         found = self._room_for(batch, prepared, draws.size > 0)
         n_blocks = -(-len(batch) // DOCUMENTS_A_BLOCK)
         chunk_size = DOCUMENTS_A_BLOCK * -(-n_blocks // self.n_threads)
-        how = settings.n_top, settings.n_steps, settings.tol, prepared.topics.priors.beta
+        tokens_leave = prepared.topics.priors.beta, settings.counted(prepared.topics)
+        how = settings.n_top, settings.n_steps, settings.tol, *tokens_leave
         arguments = corpus_of(batch), prepared.table, prepared.space, prepared.near, *how
         arrays = streams, draws, embedding, found, covs
 

@@ -19,7 +19,7 @@ from ..model import memoized, svi
 from ..model.document import INFER_STEPS, INFER_TOL
 from ..model.joint import LIGHT
 from ..model.lda import WordWeights
-from ..model.memoized import COUNT_UNIT, Relaxed, ResidualSums
+from ..model.memoized import COUNT_UNIT, Relaxation, Relaxed, ResidualSums
 from ..model.random import DRAWS
 from ..model.state import Batch, Documents, Floats, Ints, LocalSettings, Statistics, Topics
 from ..model.walks import Side
@@ -139,8 +139,10 @@ class GpuEngine(DeviceMemory):
         n_steps: int,
         seed: int,
         sweep: int,
+        is_counted: bool = True,
     ) -> Relaxed:
         documents, topics = self._on_device(batch), prepared.topics
+        settings = Relaxation(self.settings.topics_per_document, n_steps, is_counted=is_counted)
         sums = self._new_sums(topics)
         n_pairs = 0 if draws is not None else len(prepared.table.topics)
         expected = torch.zeros(n_pairs, dtype=torch.int64, device=self.device)
@@ -149,9 +151,9 @@ class GpuEngine(DeviceMemory):
             some, gamma = documents[first:last], as_tensor(embedding[first:last], self.device).to(torch.float64)
             gamma = gamma.clone()
             if draws is None:
-                solved = self._solve_softly(prepared, some, gamma, n_steps)
+                solved = self._solve_softly(prepared, some, gamma, settings)
                 found = self._sums_of(solved, prepared.space.tau)
-                self._spread(prepared, some, solved.omega, expected)
+                self._spread(prepared, some, solved.omega, settings.counted(topics), expected)
             else:
                 begin, end = _bounds(documents.document_offsets, first, last)
                 before = as_topics(draws[begin:end], self.device).long()
@@ -170,16 +172,14 @@ class GpuEngine(DeviceMemory):
             return Relaxed(moments, None)
         return Relaxed(moments, expected if torch.is_tensor(embedding) else on_host(expected))
 
-    def _solve_softly(
-        self, prepared: GpuTopics, batch: DeviceBatch, gamma: Tensor, n_steps: int, tol: float = 0.0
-    ) -> Solved:
+    def _solve_softly(self, prepared: GpuTopics, batch: DeviceBatch, gamma: Tensor, settings: Relaxation) -> Solved:
         """document.infer_document, from γ, which is overwritten."""
-        n_top = self.settings.topics_per_document
-        tau = prepared.space.tau
-        expectation = Expectation(prepared.table, batch, n_top, tau, self._pairs_room, self._kernels)
+        tokens_leave = prepared.space.tau, settings.counted(prepared.topics)
+        how = settings.n_top, *tokens_leave, self._pairs_room, self._kernels
+        expectation = Expectation(prepared.table, batch, *how)
         counts = torch.zeros((len(batch), prepared.topics.n_topics), dtype=self._real, device=self.device)
-        arguments = prepared.space, gamma, counts, batch.lengths, n_steps, tol, expectation.counts
-        return solve(self._look_at(prepared), *arguments)
+        arguments = prepared.space, gamma, counts, batch.lengths, settings.n_steps, settings.tol
+        return solve(self._look_at(prepared), *arguments, expectation.counts)
 
     def _look_at(self, prepared: GpuTopics) -> Callable[[Tensor], Look]:
         kind = DenseLook if self._kernels is None else self._kernels.StreamedLook
@@ -234,17 +234,18 @@ class GpuEngine(DeviceMemory):
         self._pairs_room.each(tokens.pairs_of(batch, table), part)
         return drawn
 
-    def _spread(self, prepared: GpuTopics, batch: DeviceBatch, omega: Tensor, expected: Tensor) -> None:
+    def _spread(self, prepared: GpuTopics, batch: DeviceBatch, omega: Tensor, counted: float, expected: Tensor) -> None:
         """memoized.expected_word_topic of all documents."""
         table, tau = prepared.table, prepared.space.tau
         if self._kernels is not None:
-            self._kernels.spread(batch, omega, table, tau, COUNT_UNIT, expected)
+            self._kernels.spread(batch, omega, table, tau, counted, COUNT_UNIT, expected)
             return
         document = documents_of_entries(batch)
 
         def part(first: int, last: int) -> None:
             words, counts = batch.words[first:last].long(), batch.counts[first:last]
-            tokens.spread(words, counts, document[first:last], omega, table, tau, COUNT_UNIT, expected)
+            of_words = words, counts, document[first:last], omega, table
+            tokens.spread(*of_words, tau, counted, COUNT_UNIT, expected)
 
         self._pairs_room.each(tokens.pairs_of(batch, table), part)
 
@@ -270,7 +271,8 @@ class GpuEngine(DeviceMemory):
 
     def _inferred(self, prepared: GpuTopics, batch: DeviceBatch) -> tuple[Tensor, Tensor]:
         gamma = self._no_embedding(prepared, batch)
-        solved = self._solve_softly(prepared, batch, gamma, INFER_STEPS, INFER_TOL)
+        settings = Relaxation(self.settings.topics_per_document, INFER_STEPS, INFER_TOL, is_counted=False)
+        solved = self._solve_softly(prepared, batch, gamma, settings)
         return gamma, solved.look.weights(solved.counts, solved.omega)
 
     def _covs(self, space: Space, batch: DeviceBatch, weights: Tensor) -> Tensor:

@@ -85,11 +85,14 @@ class ReferenceEngine(HostMemory):
         n_steps: int,
         seed: int,
         sweep: int,
+        is_counted: bool = True,
     ) -> memoized.Relaxed:
         topics, table, near = prepared
+        settings = memoized.Relaxation(self.settings.topics_per_document, n_steps, is_counted=is_counted)
         if near is not None:
-            return self._relax_among_candidates(topics, table, near, batch, draws, embedding, n_steps, seed, sweep)
-        settings = memoized.Relaxation(self.settings.topics_per_document, n_steps)
+            how = settings, seed, sweep
+            return self._relax_among_candidates(topics, table, near, batch, draws, embedding, *how)
+        tokens_leave = topics.priors.tau, settings.counted(topics)
         sums, expected = memoized.new_sums(topics), np.zeros(len(table.topics), dtype=np.int64)
         for d, words_of, counts, tokens in _each(batch):
             drawn, solution = memoized.relax_document(
@@ -106,7 +109,7 @@ class ReferenceEngine(HostMemory):
             memoized.add_document(solution, sums)
             if draws is not None and drawn is not None:
                 draws[tokens] = drawn
-            memoized.expected_word_topic(table, words_of, counts, solution, topics.priors.tau, expected)
+            memoized.expected_word_topic(table, words_of, counts, solution, *tokens_leave, expected)
         return memoized.Relaxed(memoized.couple(sums, topics), expected if draws is None else None)
 
     def _relax_among_candidates(
@@ -117,13 +120,13 @@ class ReferenceEngine(HostMemory):
         batch: Batch,
         draws: Ints | None,
         embedding: Floats,
-        n_steps: int,
+        settings: memoized.Relaxation,
         seed: int,
         sweep: int,
     ) -> memoized.Relaxed:
         sums, expected = memoized.new_residual_sums(topics), np.zeros(len(table.topics), dtype=np.int64)
+        tokens_leave = topics.priors.tau, settings.counted(topics)
         speaks, (weights, shrinkage) = take_turns(len(batch), sweep), np.empty((2, topics.n_topics))
-        settings = memoized.Relaxation(self.settings.topics_per_document, n_steps)
         for d, words_of, counts, tokens in _each(batch):
             drawn, solution, narrow = memoized.relax_among_candidates(
                 topics,
@@ -146,7 +149,7 @@ class ReferenceEngine(HostMemory):
             weights[:], shrinkage[:] = -np.inf, 1
             weights[narrow.chosen], shrinkage[narrow.chosen] = solution.weights, solution.shrinkage
             whole = solution._replace(weights=weights, shrinkage=shrinkage)
-            memoized.expected_word_topic(table, words_of, counts, whole, topics.priors.tau, expected)
+            memoized.expected_word_topic(table, words_of, counts, whole, *tokens_leave, expected)
         moments = memoized.couple(memoized.whole_sums(sums, topics), topics)
         return memoized.Relaxed(moments, expected if draws is None else None)
 

@@ -126,7 +126,8 @@ class MemoizedLearner:
         if heldout is not None:
             batch = Batch.of(heldout)
             embedding = np.zeros((len(batch), best.n_dims), dtype=np.float32)
-            expected = self._relax_softly(self.engine.prepare(best, whole=True), batch, embedding, 0).expected
+            prepared = self.engine.prepare(best, whole=True)
+            expected = self._relax_softly(prepared, batch, embedding, 0, is_counted=False).expected
         best = self.engine.fetch(best)
         word_topic = best.word_topic.copy()
         if expected is not None:
@@ -165,8 +166,10 @@ class MemoizedLearner:
         self.topics = replace(self.topics, word_topic=self.engine.in_tokens(self.topics.word_topic, expected))
         self._update_embeddings(total)
 
-    def _relax_softly(self, prepared: Any, batch: Batch, embedding: Floats, sweep: int) -> memoized.Relaxed:
-        return self.engine.relax(prepared, batch, None, embedding, memoized.SOFT_STEPS, self.seed, sweep)
+    def _relax_softly(
+        self, prepared: Any, batch: Batch, embedding: Floats, sweep: int, is_counted: bool = True
+    ) -> memoized.Relaxed:
+        return self.engine.relax(prepared, batch, None, embedding, memoized.SOFT_STEPS, self.seed, sweep, is_counted)
 
     def _average_counts(self, sweep: int) -> None:
         """Soft sweeps begin with the mean of the counts over the later half of the draws.

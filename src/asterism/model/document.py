@@ -113,8 +113,11 @@ def infer_document(topics: Topics, table: DrawTable, words: Ints, counts: Ints, 
     return solution.embedding, solution.weights
 
 
-def expectation(table: DrawTable, words: Ints, counts: Ints, n_top: int, tau: float) -> TopicCounts:
-    """Expected counts of a document's tokens by topic, for the joint solver; the n_top are renewed with H."""
+def expectation(
+    table: DrawTable, words: Ints, counts: Ints, n_top: int, tau: float, counted: float = 0.0
+) -> TopicCounts:
+    """Expected counts of a document's tokens by topic, for the joint solver; the n_top are renewed with H. `counted`
+    is as of tokens.leave_itself."""
     top: NDArray[np.int64] = np.array([], dtype=np.int64)
 
     def topic_counts(shares: Floats, step: int) -> Floats:
@@ -123,7 +126,7 @@ def expectation(table: DrawTable, words: Ints, counts: Ints, n_top: int, tau: fl
             top = tokens.heaviest_topics(shares, n_top)
         weights = np.log(np.maximum(shares, np.finfo(float).tiny))
         # From the first step on shares are ω; before it no token has been counted that could leave.
-        return expected_counts(table, words, counts, weights, top, shares if step else None, tau)
+        return expected_counts(table, words, counts, weights, top, shares if step else None, tau, counted)
 
     return topic_counts
 
@@ -136,17 +139,24 @@ def expected_counts(
     top: NDArray[np.int64],
     omega: Floats | None = None,
     tau: float = 1.0,
+    counted: float = 0.0,
 ) -> NDArray[np.float64]:
     """E[n_k] = Σ_n q(z_n = k) [k]; any token may take the `top` topics. Given ω, each token leaves itself out."""
     total = np.zeros(len(weights))
     for word, count in zip(words, counts, strict=True):
-        topics, mass = expected_mass(table, word, weights, top, omega, tau)
+        topics, mass = expected_mass(table, word, weights, top, omega, tau, counted)
         total += count * tokens.responsibilities(topics, mass, len(weights))
     return total
 
 
 def expected_mass(
-    table: DrawTable, word: int, weights: Floats, top: NDArray[np.int64], omega: Floats | None, tau: float
+    table: DrawTable,
+    word: int,
+    weights: Floats,
+    top: NDArray[np.int64],
+    omega: Floats | None,
+    tau: float,
+    counted: float,
 ) -> tuple[Ints, Floats]:
     """tokens.candidate_mass; given ω, of a token that leaves itself out."""
     topics, mass = tokens.candidate_mass(table, word, weights, top)
@@ -154,8 +164,9 @@ def expected_mass(
         return topics, mass
     n_own = len(topics) - len(top)
     own = topics[:n_own]
+    of_prior = table.rest[own] / table.weights[table.indptr[word] : table.indptr[word + 1]]
     in_top: Floats = np.bincount(top, mass[n_own:], len(weights)).astype(np.float64)[own]
-    return topics, np.concatenate([tokens.leave_itself(mass, in_top, omega[own], tau), mass[n_own:]])
+    return topics, np.concatenate([tokens.leave_itself(mass, in_top, omega[own], tau, of_prior, counted), mass[n_own:]])
 
 
 def _noise(key: tuple[int, int, int], step: int, n_samples: int, n_topics: int) -> Floats:

@@ -68,7 +68,11 @@ class Relaxation:
     n_top: int  # K_s
     n_steps: int  # Newton steps; expected counts are renewed in each, draws' counts stay
     tol: float = 0.0  # ... or until they gain less (joint.solve)
-    is_memoized: bool = True  # whether the topics have counted the document's draws
+    is_counted: bool = True  # whether the topics have counted the document's tokens
+
+    def counted(self, topics: Topics) -> float:
+        """As of tokens.leave_itself."""
+        return 1 / topics.priors.beta if self.is_counted else 0.0
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,8 @@ def relax_document(
     are renewed every step.
     """
     if draws is None:
-        topic_counts = document.expectation(table, words, counts, settings.n_top, topics.priors.tau)
+        how = settings.n_top, topics.priors.tau, settings.counted(topics)
+        topic_counts = document.expectation(table, words, counts, *how)
     else:
         drawn = np.bincount(draws, minlength=topics.n_topics).astype(np.float64)
 
@@ -109,7 +114,7 @@ def relax_document(
     solution = joint.solve(topics, embedding, topic_counts, settings.n_steps, settings.tol, rest)
     if draws is not None and len(draws):
         uniforms = random.uniforms(random.stream(*key, random.DRAWS, 0), np.arange(len(draws)))
-        if settings.is_memoized:
+        if settings.is_counted:
             draws = document.redraw_tokens(topics, table, words, counts, draws, solution, uniforms, settings.n_top)
         else:
             draws = document.draw_tokens(table, words, counts, solution.weights, uniforms, settings.n_top)
@@ -149,7 +154,8 @@ def infer_among_candidates(
     topics: Topics, table: DrawTable, near: Neighbourhood, words: Ints, counts: Ints, n_top: int
 ) -> tuple[Floats, Floats]:
     """document.infer_document with candidates; other topics keep the weight that the embedding gives them."""
-    nothing, settings = np.zeros(topics.n_dims), Relaxation(n_top, document.INFER_STEPS, document.INFER_TOL)
+    nothing = np.zeros(topics.n_dims)
+    settings = Relaxation(n_top, document.INFER_STEPS, document.INFER_TOL, is_counted=False)
     _, solution, narrow = relax_among_candidates(topics, table, near, words, counts, None, nothing, (), settings)
     weights = topics.mean + topics.embedding @ solution.embedding
     weights[narrow.chosen] = solution.weights
@@ -157,13 +163,13 @@ def infer_among_candidates(
 
 
 def expected_word_topic(
-    table: DrawTable, words: Ints, counts: Ints, solution: joint.Solution, tau: float, out: Ints
+    table: DrawTable, words: Ints, counts: Ints, solution: joint.Solution, tau: float, counted: float, out: Ints
 ) -> None:
     """Add the tokens' responsibilities over their words' own topics to `out`, aligned with the table's pairs."""
     nothing, omega = np.array([], dtype=np.int64), 1 / solution.shrinkage - 1
     for word, count in zip(words, counts, strict=True):
         own = slice(table.indptr[word], table.indptr[word + 1])
-        _, mass = document.expected_mass(table, word, solution.weights, nothing, omega, tau)
+        _, mass = document.expected_mass(table, word, solution.weights, nothing, omega, tau, counted)
         out[own] += np.floor(COUNT_UNIT * count * mass / mass.sum() + 0.5).astype(np.int64)
 
 

@@ -63,7 +63,7 @@ def update(topics: Topics, statistics: Statistics, scale: float, step: float) ->
 def newton_rounds(settings: LocalSettings) -> list[Relaxation]:
     """What a document's rounds are: nothing but draws under the prior's weights, then solutions and draws in turn."""
     n_top = settings.topics_per_document
-    only_draws = Relaxation(n_top, n_steps=0, is_memoized=False)
+    only_draws = Relaxation(n_top, n_steps=0, is_counted=False)
     solved = replace(only_draws, n_steps=STEPS_WITH_DRAWS)
     return [only_draws] + min(NEWTON_ROUNDS, settings.max_steps) * [solved]
 

@@ -8,7 +8,7 @@ is laid out in two buckets that are summed apart, so that the second is shared b
 
 Memoized inference draws a token given all others, as the collapsed Gibbs sampler of LDA does: what it was drawn last
 is left out of its word's counts and of its document's. Otherwise a token would confirm itself, the more so the smaller
-τ and the rarer the word. Where counts are expected ones, what a token has in each topic leaves its document likewise.
+τ and the rarer the word. Where counts are expected ones, what a token has in each topic leaves both likewise.
 """
 
 from __future__ import annotations
@@ -42,16 +42,20 @@ def candidate_mass(table: DrawTable, word: int, weights: Floats, top: NDArray[np
     return np.concatenate([own_topics, top]), np.concatenate([own_mass, rest_of_top[top]])
 
 
-def leave_itself(mass: Floats, in_top: Floats, omega: Floats, tau: float) -> Floats:
-    """A word's own bucket, given what one token of it has in each topic leaves its document.
+def leave_itself(mass: Floats, in_top: Floats, omega: Floats, tau: float, of_prior: Floats, counted: float) -> Floats:
+    """A word's own bucket, given what one token of it has in each topic leaves its document and the topic.
 
     `mass` is candidate_mass' with the own bucket first, `in_top` what these topics have in the top one, `omega` theirs.
+    `of_prior` is the prior's share of the pairs' counts, β/(n_kv + β); `counted` is 1/β, or 0 where the topics have not
+    counted the token.
     """
     n_own = len(in_top)
     whole, total = mass[:n_own] + in_top, mass.sum()
     leaves, left = whole > LEAST_SHARE * tau * total, whole
     for _ in range(LEAVINGS):
-        left = np.where(leaves, np.maximum(in_top, whole * share_left(omega, left / total / tau)), whole)
+        own = left / total
+        of_counts = np.maximum(1 - own * of_prior * counted, of_prior)
+        left = np.where(leaves, np.maximum(in_top, whole * share_left(omega, own / tau) * of_counts), whole)
         total = mass.sum() + np.sum(left - whole)
     return np.asarray(left - in_top)
 
