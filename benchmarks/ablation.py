@@ -71,6 +71,11 @@ def counting_themselves(
     engine._draw(prepared, batch, streams, weights, draws)
 
 
+def of_whole_counts(settings: Any, topics: Any) -> float:
+    """Expectations of a token with the token itself in its word's counts."""
+    return 0.0
+
+
 def _alone(outer: Any) -> Any:
     """The moments with embeddings and the appended 1 uncorrelated."""
     alone = outer.copy()
@@ -89,6 +94,7 @@ VARIANTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("no soft sweeps", {"draw_sweeps": 30, "max_sweeps": 30}, {}),
     ("one sweep of draws", {"draw_sweeps": 1}, {}),
     ("draws that count themselves", {}, {"asterism.engines.cpu.CpuEngine._redraw": counting_themselves}),
+    ("soft sweeps with whole counts of words", {}, {"asterism.model.memoized.Relaxation.counted": of_whole_counts}),
     ("soft sweeps over drawn pairs only", {}, {"asterism.engines.memory.MOST_PAIRS": 0}),
     ("embeddings start at random", {}, {"asterism.engines.memory.embed_topics": small_random_start}),
     ("no coupling in the topic update", {}, {COUPLE: without_coupling}),
