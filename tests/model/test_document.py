@@ -1,6 +1,7 @@
 """Updates of a document's own variables: gradients, optima, and the two loops built of them."""
 
 import numpy as np
+import pytest
 from scipy import optimize, special
 
 from asterism.model import document, tokens
@@ -81,7 +82,7 @@ def test_sampling_a_document_repeats_with_its_key_and_ends_by_tolerance(world):
 
 def test_documents_without_words_have_the_prior_mean(world):
     nothing = np.array([], dtype=np.int32)
-    embedding, weights = document.infer_document(world.topics, world.table, nothing, nothing, 6)
+    embedding, weights, _ = document.infer_document(world.topics, world.table, nothing, nothing, 6)
     assert not embedding.any()
     np.testing.assert_array_equal(weights, world.topics.mean)
     draws, embedding, weights, steps = document.sample_document(
@@ -95,11 +96,15 @@ def test_documents_without_words_have_the_prior_mean(world):
 def test_inferred_documents_are_at_a_stationary_point(world):
     start, stop = world.batch.indptr[3], world.batch.indptr[4]
     words, counts = world.batch.words[start:stop], world.batch.counts[start:stop]
-    embedding, weights = document.infer_document(world.topics, world.table, words, counts, 6)
-    omega = special.softmax(weights) * counts.sum() / world.topics.priors.tau
-    of_others = omega, world.topics.priors.tau
-    expected = document.expected_counts(world.table, words, counts, weights, np.arange(6), *of_others)
+    tau, n_tokens = world.topics.priors.tau, counts.sum()
+    embedding, predictive, omega = document.infer_document(world.topics, world.table, words, counts, 6)
+    expected = document.expected_counts(world.table, words, counts, np.log(omega), np.arange(6), omega, tau)
     mean = world.topics.mean + world.topics.embedding @ embedding
-    gradient = document.weight_gradient(weights, mean, expected, np.zeros((1, 6)), world.topics.priors.tau)
+    weights = mean + expected / tau - omega
+    gradient = document.weight_gradient(weights, mean, expected, np.zeros((1, 6)), tau)
     assert np.abs(gradient).max() < 2e-2
     np.testing.assert_allclose(embedding, document.embed(weights, world.topics), atol=1e-3)
+    # Tokens to come have the topics of those that are there, and some by the weights.
+    shares = expected + document.WEIGHTS_IN_TOKENS * special.softmax(weights)
+    np.testing.assert_allclose(special.softmax(predictive), shares / shares.sum(), atol=2e-3)
+    assert shares.sum() == pytest.approx(n_tokens + document.WEIGHTS_IN_TOKENS)

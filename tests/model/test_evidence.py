@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import sparse
+from scipy import sparse, special
 
 from asterism.model import joint
 from asterism.model.evidence import ALL_WORDS, Evidence
@@ -57,6 +57,8 @@ def test_counts_and_topics_in_units_have_the_optimum_and_width_of_words():
     in_units = joint.objective(embedding, weights, counts / evidence.unit, evidence.in_units(topics))
     assert evidence.unit * in_units == pytest.approx(joint.objective(embedding, weights, counts, topics))
 
-    cov = joint.posterior_cov(weights, counts.sum() / evidence.unit, evidence.in_units(topics))
+    theta = special.softmax(weights)
+    in_units, whole = evidence.in_units(topics), counts.sum()
+    cov = joint.posterior_cov(theta * whole / evidence.unit / in_units.priors.tau, in_units)
     in_words = evidence.in_words(Documents(embedding, weights, cov)).cov
-    np.testing.assert_allclose(in_words, joint.posterior_cov(weights, counts.sum(), topics))
+    np.testing.assert_allclose(in_words, joint.posterior_cov(theta * whole / topics.priors.tau, topics))

@@ -43,7 +43,11 @@ def test_documents_add_up_to_the_sums(topics):
     rng, n_dims = np.random.default_rng(0), 3
     solutions = [
         joint.Solution(
-            rng.normal(size=n_dims), rng.normal(size=6), np.diag(rng.uniform(1, 2, n_dims)), rng.uniform(size=6)
+            rng.normal(size=n_dims),
+            rng.normal(size=6),
+            np.diag(rng.uniform(1, 2, n_dims)),
+            rng.uniform(size=6),
+            np.zeros(6),
         )
         for _ in range(5)
     ]
@@ -122,7 +126,7 @@ def test_expected_counts_hold_every_token(world):
     out = np.zeros(len(table.topics), dtype=np.int64)
     entries = slice(batch.indptr[0], batch.indptr[1])
     shrinkage = 1 / (1 + special.softmax(world.weights[0]) * batch.counts[entries].sum())
-    solution = joint.Solution(np.zeros(3), world.weights[0], np.eye(3), shrinkage)
+    solution = joint.Solution(np.zeros(3), world.weights[0], np.eye(3), shrinkage, np.zeros(6))
     memoized.expected_word_topic(table, batch.words[entries], batch.counts[entries], solution, 1.0, 0.0, out)
     assert out.sum() / memoized.COUNT_UNIT == pytest.approx(batch.counts[entries].sum(), rel=1e-3)
     per_word = np.add.reduceat(np.append(out, 0), table.indptr[:-1]) * (np.diff(table.indptr) > 0)

@@ -371,7 +371,7 @@ def relax_among_candidates(
                 found.omega[at + i] = slots.omega[0, i]
             found.sizes[d], found.log_normaliser[d] = n, slots.log_normaliser[0]
             xi, shrinkage = of_topics[5][:n].reshape((1, n)), of_topics[8][:n].reshape((1, n))
-            put_down(0, 0, small, gamma, xi, shrinkage, slots)
+            put_down(0, 0, n_tokens, small, 0.0, gamma, xi, shrinkage, slots)
             if turn < n_rounds - 1:
                 for token in range(own.size):
                     own[token] = choice.chosen[own[token]]

@@ -14,7 +14,7 @@ from ._cpu_kernels import (
     mark_heaviest,
     new_candidates,
 )
-from ._jit import exp_of, kernel, like, part, passage, reduction
+from ._jit import exp_of, kernel, like, log_of, part, passage, reduction
 
 Array = Any
 
@@ -388,6 +388,7 @@ def relax_documents(
     n_steps: int,
     tol: float,
     counted: float,
+    in_tokens: float,
     draws: Array,
     gammas: Array,
     xis: Array,
@@ -396,8 +397,9 @@ def relax_documents(
 ) -> None:
     """memoized.relax_document for documents first:last but for new draws, from their last γ, which is overwritten.
 
-    Without draws (an empty array) the counts are expectations, renewed every step: document.infer_document. Fills ξ
-    and, where there is room for them, τ / (τ + N θ) and the block's sum of H^-1.
+    Without draws (an empty array) the counts are expectations, renewed every step: document.infer_document. Fills ξ,
+    or predictive weights where weights count like some tokens, and, where there is room for them, τ / (τ + N θ) and the
+    block's sum of H^-1.
     """
     n_topics, n_dims = space.embedding.shape
     inverses = np.empty((len(covs) and (last - first) * n_dims, n_dims), np.float64)
@@ -415,7 +417,7 @@ def relax_documents(
                 continue
             find_weights(d, slot, corpus, table, space, draws.size == 0, counted, slots, scratch, candidates)
             if slots.is_last[slot] == 1:
-                put_down(d, slot, space, gammas, xis, shrinkages, slots)
+                put_down(d, slot, length_of(d, corpus), space, in_tokens, gammas, xis, shrinkages, slots)
                 if covs.size:
                     invert(slots.factor[slot], inverses[(d - first) * n_dims : (d - first + 1) * n_dims])
                 n_done += 1
@@ -500,13 +502,36 @@ def find_weights(
             mean[k] = counts[k] - space.tau * omega[k]
 
 
+@part
+def predict(counts: Array, log_normaliser: float, in_tokens: float, weights: Array) -> None:
+    """document.predictive_weights in place of ξ."""
+    real = weights.dtype.type
+    share, shift, least = real(in_tokens), real(np.log(in_tokens)), real(1e-30)
+    for k in range(weights.size):
+        log_theta = weights[k] - real(log_normaliser)
+        mass = counts[k] + share * exp_of(log_theta)
+        weights[k] = log_of(mass) if mass > least else log_theta + shift
+
+
 @passage
-def put_down(d: int, slot: int, space: Any, gammas: Array, xis: Array, shrinkages: Array, slots: Any) -> None:
+def put_down(
+    d: int,
+    slot: int,
+    n_tokens: float,
+    space: Any,
+    in_tokens: float,
+    gammas: Array,
+    xis: Array,
+    shrinkages: Array,
+    slots: Any,
+) -> None:
     """Keep what was found of a document, and empty its slot."""
     weights, mean, omega, counts = xis[d], slots.mean[slot], slots.omega[slot], slots.counts[slot]
     inverse_tau, one = weights.dtype.type(1 / space.tau), weights.dtype.type(1)
     for k in range(weights.size):
         weights[k] = mean[k] + counts[k] * inverse_tau - omega[k]
+    if in_tokens > 0 and n_tokens > 0:
+        predict(counts, slots.log_normaliser[slot], in_tokens, weights)
     for i in range(slots.embedding.shape[1]):
         gammas[d, i] = slots.embedding[slot, i]
     if shrinkages.size:

@@ -6,11 +6,13 @@ embeddings. Here a look holds prior means [d, k]; that of _gpu_streams.py comput
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import torch
 
+from ..model.document import WEIGHTS_IN_TOKENS
 from ..model.joint import LIGHT, LONGEST_STEP, MOST_LENGTHENING, TOO_FAR, renews_curvature
 from ._gpu_rows import padded
 
@@ -20,6 +22,8 @@ Tensor = Any
 LARGEST_SMALL = -1.2
 # ζ is found after a step (they are Newton's) of less than this, or after so many.
 NORMALISED, MOST_NORMALISATIONS = 1e-3, 50
+# Of a topic in predictions, below which its logarithm is taken another way.
+SMALLEST_MASS = 1e-30
 
 
 class Space(NamedTuple):
@@ -251,10 +255,18 @@ def _step_lengthening(left: Tensor, rise: Tensor) -> Tensor:
     return torch.where(left <= 0, 1.0, (rise / (rise - left).clamp_min(1e-30)).clamp_max(MOST_LENGTHENING))
 
 
-def covariances(weights: Tensor, lengths: Tensor, space: Space) -> Tensor:
+def predictive_weights(solved: Solved, lengths: Tensor) -> Tensor:
+    """document.predictive_weights of each document [d, k]."""
+    xi = solved.look.weights(solved.counts, solved.omega)
+    of_weights = xi.log_softmax(dim=1) + math.log(WEIGHTS_IN_TOKENS)
+    mass = solved.counts + of_weights.exp()
+    predictive = torch.where(mass > SMALLEST_MASS, mass.log(), of_weights)
+    return torch.where((lengths > 0)[:, None], predictive, xi)
+
+
+def covariances(omega: Tensor, space: Space) -> Tensor:
     """joint.posterior_cov of each document, of all topics [d, m, m]."""
-    omega = weights.to(torch.float64).softmax(dim=1) * (lengths / space.tau)[:, None]
-    h, U = curvatures(omega, space.tau), space.embedding.to(torch.float64)
+    h, U = curvatures(omega.to(torch.float64), space.tau), space.embedding.to(torch.float64)
     total = h.sum(dim=1)
     centre = h @ U / total.clamp_min(1e-300)[:, None]
     scatter = (h[:, :, None] * U).transpose(1, 2) @ U - total[:, None, None] * centre[:, :, None] * centre[:, None]

@@ -90,7 +90,7 @@ class Inferred(Protocol):
 
     @property
     def weights(self) -> Floats:
-        """Topic weights, whose softmax is a document's proportions [d, k]."""
+        """Topic weights, whose softmax is a document's proportions, those of its tokens to come [d, k]."""
 
 
 class TopicEngine(Protocol):

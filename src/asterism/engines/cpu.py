@@ -17,7 +17,7 @@ from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
 from ..model import memoized, random, svi, words
-from ..model.document import INFER_STEPS, INFER_TOL
+from ..model.document import INFER_STEPS, INFER_TOL, WEIGHTS_IN_TOKENS
 from ..model.joint import embedding_precision, posterior_cov
 from ..model.lda import WordWeights
 from ..model.memoized import Relaxation, Relaxed, Sums
@@ -268,28 +268,33 @@ class CpuEngine(HostMemory):
         documents = self._empty_documents(prepared.topics, batch)
         documents.embedding[:] = 0
         settings = Relaxation(self.settings.topics_per_document, INFER_STEPS, INFER_TOL, is_counted=False)
-        self._relax(prepared, batch, settings, NO_DRAWS, *documents.arrays(), *self._no_room())
-        return replace(documents, cov=self._covs(prepared.topics, batch, documents.weights)) if with_cov else documents
+        no_shrinkage, no_covs = self._no_room()
+        shrinkage = np.empty_like(documents.weights) if with_cov else no_shrinkage
+        arrays = *documents.arrays(), shrinkage, no_covs
+        self._relax(prepared, batch, settings, NO_DRAWS, *arrays, in_tokens=WEIGHTS_IN_TOKENS)
+        return replace(documents, cov=self._covs(prepared.topics, 1 / shrinkage - 1)) if with_cov else documents
 
-    def _covs(self, topics: Topics, batch: Batch, weights: Floats) -> Floats:
+    def _covs(self, topics: Topics, omega: Floats) -> Floats:
         """joint.posterior_cov of each document: the solver's own H may be some steps old and lacks light topics."""
-        result = np.empty((len(batch), topics.n_dims, topics.n_dims))
+        result = np.empty((len(omega), topics.n_dims, topics.n_dims))
 
         def block(first: int, last: int) -> None:
             for d in range(first, last):
-                result[d] = posterior_cov(weights[d].astype(np.float64), int(batch.lengths[d]), topics)
+                result[d] = posterior_cov(omega[d].astype(np.float64), topics)
 
         with self._one_blas_thread():
-            self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, block)
+            self._over_blocks(len(omega), DOCUMENTS_A_BLOCK, block)
         return result
 
     def _no_room(self) -> tuple[Floats, Floats]:
         """In place of shrinkages and covariances, where they are not asked for."""
         return np.empty((0, 0), self.dtype), np.empty((0, 0, 0))
 
-    def _relax(self, prepared: CpuTopics, batch: Batch, settings: Relaxation, *arrays: Any) -> None:
+    def _relax(
+        self, prepared: CpuTopics, batch: Batch, settings: Relaxation, *arrays: Any, in_tokens: float = 0.0
+    ) -> None:
         """The one call of the joint solver, for training and for infer: compiled once."""
-        how = settings.n_top, settings.n_steps, settings.tol, settings.counted(prepared.topics)
+        how = settings.n_top, settings.n_steps, settings.tol, settings.counted(prepared.topics), in_tokens
         arguments = corpus_of(batch), prepared.table, prepared.space, *how, *arrays
         with self._one_blas_thread():
             self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, joint_kernels.relax_documents, *arguments)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy import sparse, special
 
 from ..model import memoized, random
 from ..model.candidates import TOPICS_OF_A_WORD, Groups, group_topics, take_turns
-from ..model.document import INFER_STEPS, INFER_TOL
+from ..model.document import INFER_STEPS, INFER_TOL, predictive_weights
 from ..model.memoized import Relaxation, Relaxed, ResidualSums
 from ..model.state import Batch, Documents, Floats, Ints, Topics
 from . import _cpu_candidate_kernels as candidate_kernels
@@ -90,13 +91,21 @@ class CpuCandidateEngine(CpuEngine):
             found = self._solve(prepared, batch, settings, streams, NO_DRAWS, documents.embedding, *nothing)
             np.dot(documents.embedding, prepared.space.embedding_by_dim, documents.weights)
         documents.weights[:] += prepared.space.mean
+        cov = None
         # Only candidates have been moved from m + U γ.
         for d, (start, size) in enumerate(zip(found.starts, found.sizes, strict=False)):
             listed = slice(start, start + size)
             documents.weights[d, found.topics[listed]] += found.residual[listed]
-        if not with_cov:
-            return documents
-        return Documents(*documents.arrays(), self._covs(topics, batch, documents.weights))
+        if with_cov:
+            shares = special.softmax(documents.weights.astype(np.float64), axis=1)
+            cov = self._covs(topics, shares * (batch.lengths / topics.priors.tau)[:, None])
+        for written in np.flatnonzero(batch.lengths):
+            start, size = found.starts[written], found.sizes[written]
+            listed, counts = slice(start, start + size), np.zeros(topics.n_topics)
+            counts[found.topics[listed]] = topics.priors.tau * (found.residual[listed] + found.omega[listed])
+            weights, log_normaliser = documents.weights[written], float(found.log_normaliser[written])
+            documents.weights[written] = predictive_weights(weights, np.maximum(counts, 0), log_normaliser)
+        return replace(documents, cov=cov)
 
     def _near(self, topics: Topics) -> Near:
         if self._grouped is None or self._grouped[0].embedding is not topics.embedding:

@@ -39,7 +39,7 @@ from ._gpu_corpus import (
     token_words,
     write,
 )
-from ._gpu_joint import DenseLook, Look, Solved, Space, covariances, solve
+from ._gpu_joint import DenseLook, Look, Solved, Space, covariances, predictive_weights, solve
 from ._gpu_memory import DeviceMemory
 from ._gpu_room import Room
 from ._gpu_rows import heaviest, row_sums, rows_of
@@ -260,29 +260,28 @@ class GpuEngine(DeviceMemory):
 
         def part(first: int, last: int) -> None:
             some = documents[first:last]
-            gamma, xi = self._inferred(prepared, some)
-            write(gamma, embedding[first:last])
-            write(xi, weights[first:last])
+            solved = self._inferred(prepared, some)
+            write(solved.embedding, embedding[first:last])
+            write(predictive_weights(solved, some.lengths), weights[first:last])
             if with_cov:
-                write(self._covs(prepared.space, some, xi), covs[first:last])
+                write(self._covs(prepared.space, solved.omega), covs[first:last])
 
         self._weights_room.alike(len(batch), size_of_document(topics), part)
         return Documents(embedding, weights, covs if with_cov else None)
 
-    def _inferred(self, prepared: GpuTopics, batch: DeviceBatch) -> tuple[Tensor, Tensor]:
+    def _inferred(self, prepared: GpuTopics, batch: DeviceBatch) -> Solved:
         gamma = self._no_embedding(prepared, batch)
         settings = Relaxation(self.settings.topics_per_document, INFER_STEPS, INFER_TOL, is_counted=False)
-        solved = self._solve_softly(prepared, batch, gamma, settings)
-        return gamma, solved.look.weights(solved.counts, solved.omega)
+        return self._solve_softly(prepared, batch, gamma, settings)
 
-    def _covs(self, space: Space, batch: DeviceBatch, weights: Tensor) -> Tensor:
+    def _covs(self, space: Space, omega: Tensor) -> Tensor:
         """joint.posterior_cov of each document."""
-        result = torch.empty((len(batch), *space.precision.shape), dtype=torch.float64, device=self.device)
+        result = torch.empty((len(omega), *space.precision.shape), dtype=torch.float64, device=self.device)
 
         def part(first: int, last: int) -> None:
-            result[first:last] = covariances(weights[first:last], batch.lengths[first:last], space)
+            result[first:last] = covariances(omega[first:last], space)
 
-        self._weights_room.alike(len(batch), space.embedding.numel(), part)
+        self._weights_room.alike(len(omega), space.embedding.numel(), part)
         return result
 
     def log_likelihood(self, prepared: GpuTopics, weights: Floats, batch: Batch) -> Floats:

@@ -156,18 +156,18 @@ class ReferenceEngine(HostMemory):
     def infer(self, prepared: ReferenceTopics, batch: Batch, with_cov: bool = False) -> Documents:
         (topics, table, near), n_top = prepared, self.settings.topics_per_document
         embedding = np.zeros((len(batch), topics.n_dims))
-        weights = np.zeros((len(batch), topics.n_topics))
+        weights, omega = np.zeros((2, len(batch), topics.n_topics))
         for d in range(len(batch)):
             entries = slice(batch.indptr[d], batch.indptr[d + 1])
             document = batch.words[entries], batch.counts[entries]
             if near is None:
-                embedding[d], weights[d] = infer_document(topics, table, *document, n_top)
+                embedding[d], weights[d], omega[d] = infer_document(topics, table, *document, n_top)
             else:
-                embedding[d], weights[d] = memoized.infer_among_candidates(topics, table, near, *document, n_top)
+                found = memoized.infer_among_candidates(topics, table, near, *document, n_top)
+                embedding[d], weights[d], omega[d] = found
         if not with_cov:
             return Documents(embedding, weights)
-        covs = [posterior_cov(*document, topics) for document in zip(weights, batch.lengths, strict=True)]
-        return Documents(embedding, weights, np.array(covs))
+        return Documents(embedding, weights, np.array([posterior_cov(of_document, topics) for of_document in omega]))
 
     def log_likelihood(self, prepared: ReferenceTopics, weights: Floats, batch: Batch) -> Floats:
         result = np.zeros(len(batch))

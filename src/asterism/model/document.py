@@ -22,6 +22,9 @@ from .words import DrawTable
 # infer_document: Newton steps at most, and when to stop (joint.solve).
 INFER_STEPS = 100
 INFER_TOL = 1e-3
+# In predictions a document's weights count like so many tokens beside its own: weights alone take too many tokens from
+# its topics, and tokens alone know no other topic (docs/inference.md).
+WEIGHTS_IN_TOKENS = 6.0
 # Added to Adagrad's sum of squares, against division by zero.
 ADAGRAD_FLOOR = 1e-8
 
@@ -106,11 +109,24 @@ def redraw_tokens(
     return drawn
 
 
-def infer_document(topics: Topics, table: DrawTable, words: Ints, counts: Ints, n_top: int) -> tuple[Floats, Floats]:
-    """γ and ξ of a document under fixed topics."""
+def infer_document(
+    topics: Topics, table: DrawTable, words: Ints, counts: Ints, n_top: int
+) -> tuple[Floats, Floats, Floats]:
+    """γ, predictive weights and ω of a document under fixed topics."""
     topic_counts = expectation(table, words, counts, n_top, topics.priors.tau)
     solution = solve(topics, np.zeros(topics.n_dims), topic_counts, INFER_STEPS, INFER_TOL)
-    return solution.embedding, solution.weights
+    log_normaliser = float(special.logsumexp(solution.weights))
+    weights = predictive_weights(solution.weights, solution.topic_counts, log_normaliser)
+    return solution.embedding, weights, 1 / solution.shrinkage - 1
+
+
+def predictive_weights(weights: Floats, topic_counts: Floats, log_normaliser: float) -> Floats:
+    """log (n_k + c θ_k) with θ = exp(ξ - ζ): of the topics that the document's next tokens will have. ξ itself where it
+    has no tokens."""
+    if not topic_counts.any():
+        return weights
+    counted = np.log(np.maximum(topic_counts, np.finfo(float).tiny))
+    return np.asarray(np.logaddexp(counted, np.log(WEIGHTS_IN_TOKENS) + weights - log_normaliser))
 
 
 def expectation(

@@ -50,6 +50,7 @@ class Solution(NamedTuple):
     weights: Floats  # [k]
     precision: Floats  # [m, m]
     shrinkage: Floats  # 1 / (1 + ω) = τ / (τ + N θ) [k]: how much of U a reaches each weight
+    topic_counts: Floats  # n [k]
 
 
 # Counts of the document's tokens by topic [k], given the shares of topics (to a factor) and the number of the step.
@@ -120,9 +121,8 @@ def curvature(omega: Floats, topics: Topics, light: float = LIGHT, rest: RestNow
     return np.asarray(H)
 
 
-def posterior_cov(weights: Floats, n_tokens: int, topics: Topics) -> Floats:
+def posterior_cov(omega: Floats, topics: Topics) -> Floats:
     """Covariance H^-1 of the embedding of a document whose weights are at their solution [m, m]."""
-    omega = special.softmax(weights) * n_tokens / topics.priors.tau
     return np.linalg.inv(curvature(omega, topics, light=0))
 
 
@@ -177,4 +177,4 @@ def solve(
         embedding = embedding + step
     mean = topics.mean + U @ embedding
     omega = scaled_shares(mean, counts, tau, rest.log_weight(embedding))
-    return Solution(embedding, mean + counts / tau - omega, H, 1 / (1 + omega))
+    return Solution(embedding, mean + counts / tau - omega, H, 1 / (1 + omega), counts)

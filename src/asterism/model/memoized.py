@@ -152,14 +152,17 @@ def relax_among_candidates(
 
 def infer_among_candidates(
     topics: Topics, table: DrawTable, near: Neighbourhood, words: Ints, counts: Ints, n_top: int
-) -> tuple[Floats, Floats]:
+) -> tuple[Floats, Floats, Floats]:
     """document.infer_document with candidates; other topics keep the weight that the embedding gives them."""
     nothing = np.zeros(topics.n_dims)
     settings = Relaxation(n_top, document.INFER_STEPS, document.INFER_TOL, is_counted=False)
     _, solution, narrow = relax_among_candidates(topics, table, near, words, counts, None, nothing, (), settings)
-    weights = topics.mean + topics.embedding @ solution.embedding
-    weights[narrow.chosen] = solution.weights
-    return solution.embedding, weights
+    log_rest = narrow.rest.log_weight(solution.embedding)
+    log_normaliser = float(np.logaddexp(special.logsumexp(solution.weights), log_rest))
+    weights, drawn = topics.mean + topics.embedding @ solution.embedding, np.zeros(topics.n_topics)
+    weights[narrow.chosen], drawn[narrow.chosen] = solution.weights, solution.topic_counts
+    omega = special.softmax(weights) * drawn.sum() / topics.priors.tau
+    return solution.embedding, document.predictive_weights(weights, drawn, log_normaliser), omega
 
 
 def expected_word_topic(

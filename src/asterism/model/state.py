@@ -179,7 +179,8 @@ class Statistics:
 
 @dataclass(frozen=True)
 class Documents:
-    """What is inferred of documents: q(a_d) has mean `embedding`, q(η_d) has mean `weights`."""
+    """What is inferred of documents: q(a_d) has mean `embedding`, q(η_d) has mean `weights`; those that an engine's
+    `infer` returns are predictive (document.predictive_weights)."""
 
     embedding: Floats  # γ [d, m]
     weights: Floats  # ξ [d, k]
