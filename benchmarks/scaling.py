@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from _harness import DATA, RESULTS, median, run_python, write
@@ -34,7 +35,7 @@ from asterism import TopicEmbeddingModel, sample_corpus
 from asterism.baselines import LDA
 from asterism.corpus.uci import read_counts
 from asterism.inference.memoized import MemoizedLearner
-from asterism.model import svi
+from asterism.model import memoized, svi
 from asterism.model.dirichlet import DirichletPriors, DirichletTopics
 from asterism.model.state import Batch, Topics
 from asterism.model.topics import optimal_document_cov
@@ -45,6 +46,8 @@ CANDIDATES = 512
 WARM_SWEEPS, REPEATS, N_NEW = 20, 3, 500
 # Topics of the dense LDA, whose words and topics are an array.
 MOST_DENSE = 10_000
+# Of an iteration.
+PARTS = "prepare", "statistics", "update"
 # Documents that sweeps are timed on: enough for a second of work.
 N_TIMED = {100: 4000, 1000: 4000, 10_000: 1000, 100_000: 200}
 
@@ -151,32 +154,59 @@ def iteration() -> dict[str, Any]:
 
 
 def measure_iteration(n_topics: int, n_corpus: int | None = None) -> dict[str, Any]:
-    """Seconds of one iteration: topics made ready, a batch's statistics, and the topics' update (of memoized inference
-    there is one a sweep, and it is left out). All begin with the same counts of words in topics, by sweeps of LDA."""
+    """Seconds of one iteration: topics made ready, a batch's statistics, and the topics' update.
+
+    All begin with the same counts of words in topics, by sweeps of LDA. Stochastic inferences begin with a document
+    anew and go on until it settles; memoized inference goes on from the last draws with one round, and its update is
+    one of a whole sweep.
+    """
     counts = abstracts()[:n_corpus]
     model = TopicEmbeddingModel(n_topics, n_threads=1, warm_sweeps=WARM_SWEEPS, random_state=0)
     learner = begun(model, counts)
     for _ in learner.warm_up():
         pass
     found: dict[str, Any] = {"n_topics": n_topics, "pairs": int(learner.topics.word_topic.nnz)}
-    memoized = {"memoized": None, **({"memoized, candidates": CANDIDATES} if n_topics > CANDIDATES else {})}
-    seconds, contestants = {}, iterations(learner.topics, counts[:N_NEW])
-    for name, candidates in memoized.items():
-        seconds[name] = sweeps_of(model.set_params(candidates=candidates), learner, N_NEW)["draws"] * N_NEW / 1000
-    del learner, model
+    contestants = iterations(learner.topics, counts[:N_NEW])
+    contestants["memoized"] = memoized_iteration(model, learner, None)
+    if n_topics > CANDIDATES:
+        contestants["memoized, candidates"] = memoized_iteration(model, learner, CANDIDATES)
     times: dict[str, list[dict[str, float]]] = {name: [] for name in contestants}
     for _ in range(1 + REPEATS):  # the first time compiles
         for name, run in contestants.items():
             times[name].append(run())
+    seconds = {}
     for name, taken in times.items():
         found[name] = {part: median([one[part] for one in taken[1:]]) for part in taken[0]}
-        seconds[name] = sum(found[name][part] for part in ("prepare", "statistics", "update"))
+        seconds[name] = sum(found[name][part] for part in PARTS)
     ratios = {
         rival: {name: seconds[name] / seconds[rival] for name in seconds if not name.startswith("LDA")}
         for rival in seconds
         if rival.startswith("LDA")
     }
     return found | {"seconds": seconds, "ratio": ratios}
+
+
+def memoized_iteration(
+    model: TopicEmbeddingModel, learner: MemoizedLearner, candidates: int | None
+) -> Callable[[], dict[str, float]]:
+    """Of memoized inference in its sweeps of draws."""
+    engine, batch = clone(model).set_params(candidates=candidates)._engine(), learner.corpus[:N_NEW]
+    draws = learner.draws[: batch.token_offsets[-1]].copy()
+    embedding = np.zeros((len(batch), model.n_dims), dtype=np.float32)
+    engine.relax(engine.prepare(learner.topics), batch, draws, embedding, memoized.STEPS_FROM_NOTHING, 0, 0)
+
+    def iterate() -> dict[str, float]:
+        times, old = [time.process_time()], draws.copy()
+        prepared = engine.prepare(replace(learner.topics))
+        times.append(time.process_time())
+        relaxed = engine.relax(prepared, batch, draws, embedding, memoized.STEPS_WITH_DRAWS, 0, 1)
+        times.append(time.process_time())
+        engine.exchange(learner.topics.word_topic, batch, old, draws)
+        memoized.update(learner.topics, relaxed.moments, frozenset())
+        times.append(time.process_time())
+        return dict(zip(PARTS, np.diff(times).tolist(), strict=True)) | {"rounds": memoized.STEPS_WITH_DRAWS}
+
+    return iterate
 
 
 def iterations(topics: Topics, counts: sparse.csr_matrix) -> dict[str, Callable[[], dict[str, float]]]:
@@ -207,8 +237,7 @@ def iterate(model: Any, batch: Batch) -> dict[str, float]:
     times.append(time.process_time())
     update(model.state_, statistics, 100.0, 0.1)
     times.append(time.process_time())
-    parts = dict(zip(("prepare", "statistics", "update"), np.diff(times).tolist(), strict=True))
-    return parts | {"rounds": statistics.n_steps / len(batch)}
+    return dict(zip(PARTS, np.diff(times).tolist(), strict=True)) | {"rounds": statistics.n_steps / len(batch)}
 
 
 # --- peers ----------------------------------------------------------------------------------------------------------
