@@ -64,11 +64,14 @@ def without_mean(topics: Any, total: Any, *rest: Any) -> Any:
     return replace(grown, mean=0 * grown.mean), expansion
 
 
-def counting_themselves(
-    engine: Any, prepared: Any, batch: Any, streams: Any, weights: Any, shrinkage: Any, draws: Any
-) -> None:
-    """Draws with the token's own last draw in the counts."""
+def by_weights(engine: Any, prepared: Any, batch: Any, streams: Any, weights: Any, shrinkage: Any, draws: Any) -> None:
+    """Draws by topic weights, with the token's own last draw in the counts."""
     engine._draw(prepared, batch, streams, weights, draws)
+
+
+def averaging_only(this: Any) -> None:
+    """Soft sweeps with the embeddings that draws were made by."""
+    this.topics = replace(this.topics, word_topic=this.engine.with_every_pair(this.averaged))
 
 
 def of_whole_counts(settings: Any, topics: Any) -> float:
@@ -93,7 +96,8 @@ VARIANTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("50 sweeps of LDA before", {"warm_sweeps": 50}, {}),
     ("no soft sweeps", {"draw_sweeps": 30, "max_sweeps": 30}, {}),
     ("one sweep of draws", {"draw_sweeps": 1}, {}),
-    ("draws that count themselves", {}, {"asterism.engines.cpu.CpuEngine._redraw": counting_themselves}),
+    ("draws by topic weights", {}, {"asterism.engines.cpu.CpuEngine._redraw": by_weights}),
+    ("embeddings of LDA's draws", {}, {"asterism.inference.memoized.MemoizedLearner._conclude_draws": averaging_only}),
     ("soft sweeps with whole counts of words", {}, {"asterism.model.memoized.Relaxation.counted": of_whole_counts}),
     ("proportions by weights alone", {}, {"asterism.engines.cpu.WEIGHTS_IN_TOKENS": 1e6}),
     ("weights count like 3 tokens", {}, {"asterism.engines.cpu.WEIGHTS_IN_TOKENS": 3.0}),

@@ -102,11 +102,11 @@ def sweeps_of(model: TopicEmbeddingModel, learner: MemoizedLearner, n: int) -> d
     prepared = engine.prepare(learner.topics)
     draws = learner.draws[: batch.token_offsets[-1]].copy()
     embedding = np.zeros((n, model.n_dims), dtype=np.float32)
-    engine.relax(prepared, batch, draws, embedding, 6, 0, 0)
+    engine.redraw(prepared, batch, draws, embedding, 6, 0, 0)
     times: dict[str, list[float]] = {"draws": [], "expectations": []}
     for sweep in range(REPEATS):
-        of_draws = lambda s=sweep: engine.relax(prepared, batch, draws, embedding, 1, 0, s)  # noqa: E731
-        softly = lambda s=sweep: engine.relax(prepared, batch, None, embedding.copy(), 6, 0, s)  # noqa: E731
+        of_draws = lambda s=sweep: engine.redraw(prepared, batch, draws, embedding, 1, 0, s)  # noqa: E731
+        softly = lambda s=sweep: engine.relax(prepared, batch, embedding.copy(), 6, s)  # noqa: E731
         times["draws"].append(cpu_seconds(of_draws) * 1000 / n)
         times["expectations"].append(cpu_seconds(softly) * 1000 / n)
     return {kind: median(taken) for kind, taken in times.items()}
@@ -193,16 +193,15 @@ def memoized_iteration(
     engine, batch = clone(model).set_params(candidates=candidates)._engine(), learner.corpus[:N_NEW]
     draws = learner.draws[: batch.token_offsets[-1]].copy()
     embedding = np.zeros((len(batch), model.n_dims), dtype=np.float32)
-    engine.relax(engine.prepare(learner.topics), batch, draws, embedding, memoized.STEPS_FROM_NOTHING, 0, 0)
+    engine.redraw(engine.prepare(learner.topics), batch, draws, embedding, memoized.STEPS_FROM_NOTHING, 0, 0)
 
     def iterate() -> dict[str, float]:
         times, old = [time.process_time()], draws.copy()
         prepared = engine.prepare(replace(learner.topics))
         times.append(time.process_time())
-        relaxed = engine.relax(prepared, batch, draws, embedding, memoized.STEPS_WITH_DRAWS, 0, 1)
+        engine.redraw(prepared, batch, draws, embedding, memoized.STEPS_WITH_DRAWS, 0, 1)
         times.append(time.process_time())
         engine.exchange(learner.topics.word_topic, batch, old, draws)
-        memoized.update(learner.topics, relaxed.moments, frozenset())
         times.append(time.process_time())
         return dict(zip(PARTS, np.diff(times).tolist(), strict=True)) | {"rounds": memoized.STEPS_WITH_DRAWS}
 

@@ -116,7 +116,7 @@ def fit(
     ] = 1e-4,
     evaluate_every: Annotated[int, _option("Sweeps between two evaluations.", panel=TRAINING)] = 1,
     init: Annotated[Start, _option("Where memoized inference begins.", panel=TRAINING)] = Start.lda,
-    warm_sweeps: Annotated[int, _option("Most sweeps of LDA before memoized inference.", panel=TRAINING)] = 1000,
+    warm_sweeps: Annotated[int, _option("Most sweeps of LDA before memoized inference.", panel=TRAINING)] = 2000,
     draw_sweeps: Annotated[int, _option("Memoized sweeps with draws, before expectations.", panel=TRAINING)] = 16,
     sampler: Annotated[Sampler, _option("How LDA draws.", panel=TRAINING)] = Sampler.auto,
     validation_fraction: Annotated[float, _option("Share of documents held out for them.", panel=TRAINING)] = 0.05,

@@ -127,7 +127,7 @@ class TopicEmbeddingModel(StreamedTopicModel):
         evaluate_every: int = 1,
         init: Any = "lda",
         warm_start: bool = False,
-        warm_sweeps: int = 1000,
+        warm_sweeps: int = 2000,
         draw_sweeps: int = 16,
         sampler: str = "auto",
         validation_fraction: float = 0.05,

@@ -52,7 +52,8 @@ def topics():
 
 @pytest.mark.parametrize("n_top", [2, N_TOPICS])
 def test_redraws_follow_the_mass_without_the_token(topics, n_top):
-    """Of every token, by a uniform grid, against the formula: θ with one count less, (n - 1 + β) for (n + β)."""
+    """Of every token, by a uniform grid, against the formula: n_k - 1 + c θ_k' for n_k + c θ_k, where θ' is that of one
+    count less, and n_kv - 1 + β for n_kv + β."""
     table = words.draw_table(topics, np.ones(topics.word_topic.nnz, dtype=bool), collapsed=True)
     of_words, counts, draws = np.array([0, 1]), np.array([2, 1]), np.array([0, 4, 2])
     drawn = np.bincount(draws, minlength=N_TOPICS).astype(float)
@@ -61,14 +62,15 @@ def test_redraws_follow_the_mass_without_the_token(topics, n_top):
     found = np.array(
         [document.redraw_tokens(topics, table, of_words, counts, draws, solution, np.full(3, u), n_top) for u in grid]
     )
-    top = tokens.heaviest_topics(solution.weights, n_top)
-    scale, total = np.exp(solution.weights), topics.topic_total
-    omega = special.softmax(solution.weights) * 3 / TAU
+    theta, total = special.softmax(solution.weights), topics.topic_total
+    omega, scale = theta * 3 / TAU, drawn + document.WEIGHTS_IN_TOKENS * theta
+    top = tokens.heaviest_topics(scale, n_top)
     for token, (word, k) in enumerate(zip([0, 0, 1], draws, strict=True)):
         n = topics.word_topic.toarray()[word]
         can = (n > 0) | np.isin(np.arange(N_TOPICS), top)
         mass = np.where(can, scale * (n + BETA) / total, 0)
-        without = scale[k] * special.wrightomega(omega[k] + np.log(omega[k]) - 1 / TAU) / omega[k]
+        of_others = special.wrightomega(omega[k] + np.log(omega[k]) - 1 / TAU) / omega[k]
+        without = drawn[k] - 1 + document.WEIGHTS_IN_TOKENS * theta[k] * of_others
         # At least the document's own part of the mass stays where the topic is among the heaviest.
         least = scale[k] * BETA / total[k] if k in top else 0.0
         mass[k] = max(without * (n[k] - 1 + BETA) / total[k], least)

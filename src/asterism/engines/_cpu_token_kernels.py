@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from ..model.document import WEIGHTS_IN_TOKENS
 from ..model.memoized import COUNT_UNIT
 from ..model.random import DRAWS
 from ._cpu_joint_kernels import new_scratch
 from ._cpu_kernels import (
     accumulate_own,
     draw_tokens,
+    largest,
     leave_itself,
     new_candidates,
     pick,
@@ -20,9 +22,11 @@ from ._cpu_kernels import (
     uniform,
     weigh_candidates,
 )
-from ._jit import kernel, part
+from ._jit import kernel, log_of, part
 
 Array = Any
+# In place of a mass of 0, so that it has a logarithm.
+SMALLEST_MASS = 1e-30
 
 
 @kernel
@@ -49,7 +53,7 @@ def redraw_documents(
     shrinkages: Array,
     draws: Array,
 ) -> None:
-    """document.redraw_tokens for documents first:last, given their ξ and 1 / (1 + ω)."""
+    """document.redraw_tokens for documents first:last, given their 1 / (1 + ω); their weights are overwritten."""
     candidates = new_candidates(xis.shape[1], n_top, xis)
     for d in range(first, last):
         stream = substream(substream(streams[d], DRAWS), 0)
@@ -69,9 +73,18 @@ def redraw_tokens(
     candidates: Any,
     draws: Array,
 ) -> None:
-    """document.redraw_tokens: a target beyond what is left of a token's last topic passes over the mass that is not."""
+    """document.redraw_tokens: a target beyond what is left of a token's last topic passes over the mass that is not.
+    Of the weights only their room is needed."""
+    first_token, end_of_tokens = corpus.token_offsets[corpus.indptr[d]], corpus.token_offsets[corpus.indptr[d + 1]]
+    imagined = WEIGHTS_IN_TOKENS * tau / max(1, end_of_tokens - first_token)
+    for k in range(weights.size):
+        weights[k] = imagined * (1 / shrinkage[k] - 1)
+    for token in range(first_token, end_of_tokens):
+        weights[draws[token]] += 1
+    for k in range(weights.size):
+        weights[k] = log_of(max(weights[k], weights.dtype.type(SMALLEST_MASS)))
     top_total = weigh_candidates(weights, table, candidates)
-    first_token = corpus.token_offsets[corpus.indptr[d]]
+    unit = np.exp(-float(largest(weights)))
     for entry in range(corpus.indptr[d], corpus.indptr[d + 1]):
         word = corpus.words[entry]
         own_total, start = accumulate_own(word, table, candidates), table.indptr[word]
@@ -79,9 +92,10 @@ def redraw_tokens(
             k, end, gap = draws[token], 0.0, 0.0
             i = place_of(k, word, table)
             if i >= 0:
-                itself = table.rest[k] / (beta * table.weights[i])
-                left = share_left(1 / shrinkage[k] - 1, 1 / tau) * (1 - itself)
-                mass = left * candidates.scale[k] * table.weights[i] - candidates.rest_of_top[k]
+                omega, itself = 1 / float(shrinkage[k]) - 1, table.rest[k] / (beta * table.weights[i])
+                lost = unit * (1 + imagined * omega * (1 - share_left(omega, 1 / tau)))
+                left = max(0.0, candidates.scale[k] - lost) * (1 - itself)
+                mass = left * table.weights[i] - candidates.rest_of_top[k]
                 begin = candidates.cumulative[i - start - 1] if i > start else 0.0
                 end = begin + max(0.0, mass)
                 gap = candidates.cumulative[i - start] - end

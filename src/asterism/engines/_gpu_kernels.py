@@ -116,9 +116,9 @@ def draw_entries(
     last,
     top_total,
     before,
+    left_of_share,
     drawn,
     n_topics,
-    tau,
     beta,
     IS_REDRAWN: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -156,7 +156,8 @@ def draw_entries(
             if weight_of_old > 0:
                 share, of_one = tl.maximum(tl.load(row + old), 1e-37), tl.load(rest + old)
                 in_top = mass_of_top(tl.load(row + old), old, lowest, last_tie, of_one)
-                left = share_left(share, 1 / tau) * (1 - of_one / (beta * weight_of_old.to(tl.float32)))
+                left = tl.load(left_of_share + document * n_topics + old)
+                left *= 1 - of_one / (beta * weight_of_old.to(tl.float32))
                 remains = tl.maximum(left * share * weight_of_old.to(tl.float32) - in_top, 0.0).to(tl.float64)
                 end_of_old = before_old + remains
                 gap = at_old - remains

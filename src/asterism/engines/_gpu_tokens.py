@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from ..model.document import WEIGHTS_IN_TOKENS
 from ..model.joint import renews_curvature
 from ..model.tokens import LEAST_SHARE, LEAVINGS
 from . import _gpu_random as random
@@ -87,10 +88,18 @@ class Tokens(NamedTuple):
 
 
 class Last(NamedTuple):
-    """What draws given all other tokens need: their last topics, and what a document's topics lose with a token."""
+    """What draws given all other tokens need: their last topics, and what is left of a topic's share without one."""
 
     draws: Tensor  # [token]
-    share_left: Tensor  # tokens.share_left [d, k]
+    left: Tensor  # [d, k]
+
+
+def shares_of_others(omega: Tensor, counts: Tensor, tau: float) -> tuple[Tensor, Tensor]:
+    """document.shares_of_others [d, k]."""
+    imagined = omega * (WEIGHTS_IN_TOKENS * tau / counts.sum(dim=1, keepdim=True).clamp_min(1))
+    shares = (counts + imagined).clamp_min(SMALLEST_SHARE)
+    lost = 1 + imagined * (1 - share_left(omega, 1 / tau))
+    return shares, (1 - lost / shares).clamp_min(0)
 
 
 def share_left(omega: Tensor, leaving: Tensor | float) -> Tensor:
@@ -175,7 +184,7 @@ def _own_gap(
     pair = own.rows.starts[tokens.entry] + place
     pair = torch.where(listed, pair, 0)
     in_table, cell = own.pair[pair], tokens.document * table.n_topics + topic
-    left = before.share_left.view(-1)[cell] * (1 - table.rest[topic] / (table.beta * table.weights[in_table]))
+    left = before.left.view(-1)[cell] * (1 - table.rest[topic] / (table.beta * table.weights[in_table]))
     here = mass[pair].to(torch.float64)
     remains = left * weighed.scale.view(-1)[cell] * table.weights[in_table] - weighed.rest_of_top.view(-1)[cell]
     through = (line[pair] - tokens.entry) * own_total[tokens.entry]

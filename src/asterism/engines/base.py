@@ -136,20 +136,17 @@ class Engine(Memory, TopicEngine, Protocol):
     def count(self, starts: Ints, order: Ints, topics: Ints, n_topics: int) -> sparse.csr_matrix:
         """How often groups of tokens have each topic [g, k]; tokens of group g are order[starts[g] : starts[g + 1]]."""
 
+    def redraw(
+        self, prepared: Any, batch: Batch, draws: Ints, embedding: Floats, n_steps: int, seed: int, sweep: int
+    ) -> None:
+        """Some Newton steps of each document for its last draws, then new draws of its tokens, each given all others.
+        Draws and embeddings are overwritten."""
+
     def relax(
-        self,
-        prepared: Any,
-        batch: Batch,
-        draws: Ints | None,
-        embedding: Floats,
-        n_steps: int,
-        seed: int,
-        sweep: int,
-        is_counted: bool = True,
+        self, prepared: Any, batch: Batch, embedding: Floats, n_steps: int, sweep: int, is_counted: bool = True
     ) -> Relaxed:
-        """Go on with documents from their last draws and embeddings (which are overwritten) by some Newton steps: what
-        memoized inference learns from a batch. Without draws, expected counts take their place. `is_counted`: whether
-        the topics have counted these documents' tokens."""
+        """Some Newton steps of each document for expected counts, from its last embedding, which is overwritten: what
+        memoized inference learns from a batch. `is_counted`: whether the topics have counted these tokens."""
 
     def infer(self, prepared: Any, batch: Batch, with_cov: bool = False) -> Documents:
         """Embeddings and topic weights under fixed topics, and covariances of embeddings if they are asked for; nothing

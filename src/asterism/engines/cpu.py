@@ -6,7 +6,7 @@ over documents are formed per fixed block of topics, always over the documents i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -171,54 +171,35 @@ class CpuEngine(HostMemory):
         firsts = np.unique(np.searchsorted(starts[1:], places[1:-1], side="right"))
         return np.concatenate([[0], firsts, [len(starts) - 1]])
 
-    def relax(
-        self,
-        prepared: CpuTopics,
-        batch: Batch,
-        draws: Ints | None,
-        embedding: Floats,
-        n_steps: int,
-        seed: int,
-        sweep: int,
-        is_counted: bool = True,
-    ) -> Relaxed:
+    def redraw(
+        self, prepared: CpuTopics, batch: Batch, draws: Ints, embedding: Floats, n_steps: int, seed: int, sweep: int
+    ) -> None:
         topics, offsets = prepared.topics, batch.token_offsets[batch.indptr]
-        sums = memoized.new_sums(topics)
+        settings = Relaxation(self.settings.topics_per_document, n_steps)
+        for some in _few_at_a_time(batch, topics):
+            part, drawn = batch[some], draws[offsets[some.start] : offsets[some.stop]]
+            weights, shrinkage = np.empty((2, len(part), topics.n_topics), self.dtype)
+            _, no_covs = self._no_room()
+            self._relax(prepared, part, settings, drawn, embedding[some], weights, shrinkage, no_covs)
+            self._redraw(prepared, part, random.stream(seed, sweep, part.documents), weights, shrinkage, drawn)
+
+    def relax(
+        self, prepared: CpuTopics, batch: Batch, embedding: Floats, n_steps: int, sweep: int, is_counted: bool = True
+    ) -> Relaxed:
+        topics, sums = prepared.topics, memoized.new_sums(prepared.topics)
         # Expected counts add exactly, so each thread has counts of its own.
-        expected: Ints = np.zeros((self.n_threads, 0 if draws is not None else len(prepared.table.topics)), np.int64)
-        # Topic weights are kept of some documents at a time.
-        size = max(FEWEST_AT_ONCE, MOST_WEIGHTS // topics.n_topics)
+        expected: Ints = np.zeros((self.n_threads, len(prepared.table.topics)), np.int64)
         settings = Relaxation(self.settings.topics_per_document, n_steps, is_counted=is_counted)
-        for first in range(0, len(batch), size):
-            part, gammas = batch[first : first + size], embedding[first : first + size]
-            drawn = NO_DRAWS if draws is None else draws[offsets[first] : offsets[first + len(part)]]
-            self._relax_some(prepared, part, drawn, gammas, settings, seed, sweep, sums, expected)
+        for some in _few_at_a_time(batch, topics):
+            part, gammas = batch[some], embedding[some]
+            weights, shrinkage = np.empty((2, len(part), topics.n_topics), self.dtype)
+            covs = np.zeros((-(-len(part) // DOCUMENTS_A_BLOCK), topics.n_dims, topics.n_dims))
+            self._relax(prepared, part, settings, NO_DRAWS, gammas, weights, shrinkage, covs)
+            self._spread(prepared, part, settings, weights, shrinkage, expected)
+            self._add(weights, gammas, shrinkage, covs.sum(axis=0), sums)
         with self._one_blas_thread():
             moments = memoized.couple(sums, topics)
-        return Relaxed(moments, np.asarray(expected.sum(axis=0)) if draws is None else None)
-
-    def _relax_some(
-        self,
-        prepared: CpuTopics,
-        batch: Batch,
-        draws: Ints,
-        embedding: Floats,
-        settings: Relaxation,
-        seed: int,
-        sweep: int,
-        sums: Sums,
-        expected: Ints,
-    ) -> None:
-        """memoized.relax_document for a few documents, and what they add to the sums."""
-        topics, is_soft = prepared.topics, expected.size > 0
-        weights, shrinkage = np.empty((2, len(batch), topics.n_topics), self.dtype)
-        covs = np.zeros((-(-len(batch) // DOCUMENTS_A_BLOCK), topics.n_dims, topics.n_dims))
-        self._relax(prepared, batch, settings, draws, embedding, weights, shrinkage, covs)
-        if is_soft:
-            self._spread(prepared, batch, settings, weights, shrinkage, expected)
-        else:
-            self._redraw(prepared, batch, random.stream(seed, sweep, batch.documents), weights, shrinkage, draws)
-        self._add(weights, embedding, shrinkage, covs.sum(axis=0), sums)
+        return Relaxed(moments, np.asarray(expected.sum(axis=0)))
 
     def _add(self, weights: Floats, embedding: Floats, shrinkage: Floats, cov_sum: Floats, sums: Sums) -> None:
         """memoized.add_document for all of them, a block of topics a thread at a time."""
@@ -353,6 +334,12 @@ class CpuEngine(HostMemory):
     def _over_blocks(self, n: int, size: int, work: Callable[..., None], *arguments: Any) -> None:
         """work(first, last, *arguments) for every block of range(n), on all threads."""
         over_blocks(self.n_threads, n, size, work, *arguments)
+
+
+def _few_at_a_time(batch: Batch, topics: Topics) -> Iterator[slice]:
+    """Topic weights are kept of so many documents."""
+    size = max(FEWEST_AT_ONCE, MOST_WEIGHTS // topics.n_topics)
+    return (slice(first, min(first + size, len(batch))) for first in range(0, len(batch), size))
 
 
 def over_blocks(n_threads: int, n: int, size: int, work: Callable[..., None], *arguments: Any) -> None:

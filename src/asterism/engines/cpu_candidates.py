@@ -44,31 +44,37 @@ class CpuCandidateEngine(CpuEngine):
             return exact
         return NearTopics(*exact, self._near(topics))
 
+    def redraw(
+        self, prepared: Any, batch: Batch, draws: Ints, embedding: Floats, n_steps: int, seed: int, sweep: int
+    ) -> None:
+        if isinstance(prepared, CpuTopics):
+            return super().redraw(prepared, batch, draws, embedding, n_steps, seed, sweep)
+        offsets, settings = batch.token_offsets[batch.indptr], Relaxation(self.settings.topics_per_document, n_steps)
+        nothing = np.empty((0, 0, 0)), np.empty((self.n_threads, 0), np.int64)
+        with self._one_blas_thread():
+            for first in range(0, len(batch), DOCUMENTS_AT_ONCE):
+                part = batch[first : first + DOCUMENTS_AT_ONCE]
+                drawn = draws[offsets[first] : offsets[first + len(part)]]
+                streams = random.stream(seed, sweep, part.documents)
+                gammas = embedding[first : first + len(part)]
+                self._solve(prepared, part, settings, streams, drawn, gammas, *nothing)
+
     def relax(
-        self,
-        prepared: Any,
-        batch: Batch,
-        draws: Ints | None,
-        embedding: Floats,
-        n_steps: int,
-        seed: int,
-        sweep: int,
-        is_counted: bool = True,
+        self, prepared: Any, batch: Batch, embedding: Floats, n_steps: int, sweep: int, is_counted: bool = True
     ) -> Relaxed:
         if isinstance(prepared, CpuTopics):
-            return super().relax(prepared, batch, draws, embedding, n_steps, seed, sweep, is_counted)
-        topics, offsets = prepared.topics, batch.token_offsets[batch.indptr]
+            return super().relax(prepared, batch, embedding, n_steps, sweep, is_counted)
+        topics = prepared.topics
         sums, speaks = memoized.new_residual_sums(topics), take_turns(len(batch), sweep)
-        expected: Ints = np.zeros((self.n_threads, 0 if draws is not None else len(prepared.table.topics)), np.int64)
+        expected: Ints = np.zeros((self.n_threads, len(prepared.table.topics)), np.int64)
         settings = Relaxation(self.settings.topics_per_document, n_steps, is_counted=is_counted)
         with self._one_blas_thread():
             for first in range(0, len(batch), DOCUMENTS_AT_ONCE):
                 part = batch[first : first + DOCUMENTS_AT_ONCE]
                 some = slice(first, first + len(part))
-                drawn = NO_DRAWS if draws is None else draws[offsets[first] : offsets[first + len(part)]]
                 covs = np.zeros((-(-len(part) // DOCUMENTS_A_BLOCK), topics.n_dims, topics.n_dims))
-                streams = random.stream(seed, sweep, part.documents)
-                found = self._solve(prepared, part, settings, streams, drawn, embedding[some], covs, expected)
+                streams = random.stream(0, 0, part.documents)  # nothing is drawn
+                found = self._solve(prepared, part, settings, streams, NO_DRAWS, embedding[some], covs, expected)
                 self._add_residuals(embedding[some], found, sums)
                 times = len(batch) / max(1, int(speaks.sum()))
                 speakers = np.flatnonzero(speaks[some])
@@ -77,7 +83,7 @@ class CpuCandidateEngine(CpuEngine):
                 sums.embedding_outer[:] += augmented.T @ augmented
                 sums.cov_sum[:] += covs.sum(axis=0)
             moments = memoized.couple(memoized.whole_sums(sums, topics), topics)
-        return Relaxed(moments, np.asarray(expected.sum(axis=0)) if draws is None else None)
+        return Relaxed(moments, np.asarray(expected.sum(axis=0)))
 
     def infer(self, prepared: Any, batch: Batch, with_cov: bool = False) -> Documents:
         if isinstance(prepared, CpuTopics):

@@ -130,47 +130,45 @@ class GpuEngine(DeviceMemory):
 
     # --- memoized inference -----------------------------------------------------------------------------------------
 
+    def redraw(
+        self, prepared: GpuTopics, batch: Batch, draws: Ints, embedding: Floats, n_steps: int, seed: int, sweep: int
+    ) -> None:
+        documents, topics = self._on_device(batch), prepared.topics
+
+        def part(first: int, last: int) -> None:
+            some, gamma = documents[first:last], self._copy_of(embedding[first:last])
+            begin, end = _bounds(documents.document_offsets, first, last)
+            before = as_topics(draws[begin:end], self.device).long()
+            counts = tokens.count_topics(some, before, topics.n_topics, self._real)
+            solved = solve(self._look_at(prepared), prepared.space, gamma, counts, some.lengths, n_steps)
+            write(self._redraw(prepared, some, solved, before, self._streams(some, seed, sweep)), draws[begin:end])
+            write(solved.embedding, embedding[first:last])
+
+        self._weights_room.alike(len(batch), size_of_document(topics), part)
+
     def relax(
-        self,
-        prepared: GpuTopics,
-        batch: Batch,
-        draws: Ints | None,
-        embedding: Floats,
-        n_steps: int,
-        seed: int,
-        sweep: int,
-        is_counted: bool = True,
+        self, prepared: GpuTopics, batch: Batch, embedding: Floats, n_steps: int, sweep: int, is_counted: bool = True
     ) -> Relaxed:
         documents, topics = self._on_device(batch), prepared.topics
         settings = Relaxation(self.settings.topics_per_document, n_steps, is_counted=is_counted)
         sums = self._new_sums(topics)
-        n_pairs = 0 if draws is not None else len(prepared.table.topics)
-        expected = torch.zeros(n_pairs, dtype=torch.int64, device=self.device)
+        expected = torch.zeros(len(prepared.table.topics), dtype=torch.int64, device=self.device)
 
         def part(first: int, last: int) -> None:
-            some, gamma = documents[first:last], as_tensor(embedding[first:last], self.device).to(torch.float64)
-            gamma = gamma.clone()
-            if draws is None:
-                solved = self._solve_softly(prepared, some, gamma, settings)
-                found = self._sums_of(solved, prepared.space.tau)
-                self._spread(prepared, some, solved.omega, settings.counted(topics), expected)
-            else:
-                begin, end = _bounds(documents.document_offsets, first, last)
-                before = as_topics(draws[begin:end], self.device).long()
-                counts = tokens.count_topics(some, before, topics.n_topics, self._real)
-                solved = solve(self._look_at(prepared), prepared.space, gamma, counts, some.lengths, n_steps)
-                found = self._sums_of(solved, prepared.space.tau)
-                drawn = self._redraw(prepared, some, solved.omega, before, self._streams(some, seed, sweep))
-                write(drawn, draws[begin:end])
+            some, gamma = documents[first:last], self._copy_of(embedding[first:last])
+            solved = self._solve_softly(prepared, some, gamma, settings)
+            found = self._sums_of(solved, prepared.space.tau)
+            self._spread(prepared, some, solved.omega, settings.counted(topics), expected)
             write(solved.embedding, embedding[first:last])
             for total, added in zip(sums, found, strict=True):
                 total += added
 
         self._weights_room.alike(len(batch), size_of_document(topics), part)
         moments = memoized.couple(memoized.whole_sums(ResidualSums(*map(on_host, sums)), topics), topics)
-        if draws is not None:
-            return Relaxed(moments, None)
         return Relaxed(moments, expected if torch.is_tensor(embedding) else on_host(expected))
+
+    def _copy_of(self, embedding: Floats) -> Tensor:
+        return as_tensor(embedding, self.device).to(torch.float64).clone()
 
     def _solve_softly(self, prepared: GpuTopics, batch: DeviceBatch, gamma: Tensor, settings: Relaxation) -> Solved:
         """document.infer_document, from γ, which is overwritten."""
@@ -204,31 +202,27 @@ class GpuEngine(DeviceMemory):
             torch.cholesky_inverse(solved.factor).sum(dim=0),
         ]
 
-    def _redraw(self, prepared: GpuTopics, batch: DeviceBatch, omega: Tensor, draws: Tensor, streams: Tensor) -> Tensor:
+    def _redraw(
+        self, prepared: GpuTopics, batch: DeviceBatch, solved: Solved, draws: Tensor, streams: Tensor
+    ) -> Tensor:
         """document.redraw_tokens of all documents."""
-        return self._draw(prepared.table, batch, omega, streams, draws, prepared.space.tau)
+        shares, left = tokens.shares_of_others(solved.omega, solved.counts, prepared.space.tau)
+        return self._draw(prepared.table, batch, shares, streams, Last(draws, left))
 
     def _draw(
-        self,
-        table: Table,
-        batch: DeviceBatch,
-        shares: Tensor,
-        streams: Tensor,
-        before: Tensor | None = None,
-        tau: float = 1.0,
+        self, table: Table, batch: DeviceBatch, shares: Tensor, streams: Tensor, before: Last | None = None
     ) -> Tensor:
         """A topic for every token, given its document's shares of topics [d, k]; given all other tokens, too, where
-        there are draws `before` and shares are ω."""
+        there are draws `before`."""
         top = heaviest(shares, self.settings.topics_per_document)
         if self._kernels is not None:
-            return self._kernels.draw(batch, shares, top, table, streams, before, tau)
+            return self._kernels.draw(batch, shares, top, table, streams, before)
         weighed = tokens.weigh(shares, top.marks(shares), table)
         drawn = torch.zeros(int(batch.token_offsets[-1]), dtype=torch.int64, device=self.device)
-        left = None if before is None else tokens.share_left(shares, 1 / tau)
 
         def part(first: int, last: int) -> None:
             begin, end = _bounds(batch.token_offsets, first, last)
-            last_ones = None if before is None else Last(before[begin:end], left)
+            last_ones = None if before is None else before._replace(draws=before.draws[begin:end])
             drawn[begin:end] = tokens.draw(batch, first, last, weighed, table, streams, last_ones)
 
         self._pairs_room.each(tokens.pairs_of(batch, table), part)

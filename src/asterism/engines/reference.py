@@ -76,41 +76,47 @@ class ReferenceEngine(HostMemory):
         group = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
         return count_draws(group, topics[order], len(starts) - 1, n_topics)
 
+    def redraw(
+        self,
+        prepared: ReferenceTopics,
+        batch: Batch,
+        draws: Ints,
+        embedding: Floats,
+        n_steps: int,
+        seed: int,
+        sweep: int,
+    ) -> None:
+        topics, table, near = prepared
+        settings = memoized.Relaxation(self.settings.topics_per_document, n_steps)
+        for d, words_of, counts, tokens in _each(batch):
+            if len(words_of):
+                last = words_of, counts, draws[tokens], embedding[d], (seed, sweep, int(batch.documents[d])), settings
+                if near is None:
+                    draws[tokens], embedding[d] = memoized.redraw_document(topics, table, *last)
+                else:
+                    draws[tokens], embedding[d] = memoized.redraw_among_candidates(topics, table, near, *last)
+
     def relax(
         self,
         prepared: ReferenceTopics,
         batch: Batch,
-        draws: Ints | None,
         embedding: Floats,
         n_steps: int,
-        seed: int,
         sweep: int,
         is_counted: bool = True,
     ) -> memoized.Relaxed:
         topics, table, near = prepared
         settings = memoized.Relaxation(self.settings.topics_per_document, n_steps, is_counted=is_counted)
         if near is not None:
-            how = settings, seed, sweep
-            return self._relax_among_candidates(topics, table, near, batch, draws, embedding, *how)
+            return self._relax_among_candidates(topics, table, near, batch, embedding, settings, sweep)
         tokens_leave = topics.priors.tau, settings.counted(topics)
         sums, expected = memoized.new_sums(topics), np.zeros(len(table.topics), dtype=np.int64)
-        for d, words_of, counts, tokens in _each(batch):
-            drawn, solution = memoized.relax_document(
-                topics,
-                table,
-                words_of,
-                counts,
-                None if draws is None else draws[tokens],
-                embedding[d],
-                (seed, sweep, int(batch.documents[d])),
-                settings,
-            )
+        for d, words_of, counts, _ in _each(batch):
+            solution = memoized.relax_document(topics, table, words_of, counts, None, embedding[d], settings)
             embedding[d] = solution.embedding
             memoized.add_document(solution, sums)
-            if draws is not None and drawn is not None:
-                draws[tokens] = drawn
             memoized.expected_word_topic(table, words_of, counts, solution, *tokens_leave, expected)
-        return memoized.Relaxed(memoized.couple(sums, topics), expected if draws is None else None)
+        return memoized.Relaxed(memoized.couple(sums, topics), expected)
 
     def _relax_among_candidates(
         self,
@@ -118,40 +124,27 @@ class ReferenceEngine(HostMemory):
         table: words.DrawTable,
         near: Neighbourhood,
         batch: Batch,
-        draws: Ints | None,
         embedding: Floats,
         settings: memoized.Relaxation,
-        seed: int,
         sweep: int,
     ) -> memoized.Relaxed:
         sums, expected = memoized.new_residual_sums(topics), np.zeros(len(table.topics), dtype=np.int64)
         tokens_leave = topics.priors.tau, settings.counted(topics)
         speaks, (weights, shrinkage) = take_turns(len(batch), sweep), np.empty((2, topics.n_topics))
-        for d, words_of, counts, tokens in _each(batch):
-            drawn, solution, narrow = memoized.relax_among_candidates(
-                topics,
-                table,
-                near,
-                words_of,
-                counts,
-                None if draws is None else draws[tokens],
-                embedding[d],
-                (seed, sweep, int(batch.documents[d])),
-                settings,
-            )
+        for d, words_of, counts, _ in _each(batch):
+            document = words_of, counts, None, embedding[d]
+            solution, narrow = memoized.relax_among_candidates(topics, table, near, *document, settings)
             embedding[d] = solution.embedding
             memoized.add_candidates(narrow, solution, sums)
             if speaks[d] and len(words_of):
                 times = len(batch) / speaks.sum()
                 memoized.add_others(topics, narrow, solution, int(counts.sum()), times, sums)
-            if draws is not None and drawn is not None:
-                draws[tokens] = drawn
             weights[:], shrinkage[:] = -np.inf, 1
             weights[narrow.chosen], shrinkage[narrow.chosen] = solution.weights, solution.shrinkage
             whole = solution._replace(weights=weights, shrinkage=shrinkage)
             memoized.expected_word_topic(table, words_of, counts, whole, *tokens_leave, expected)
         moments = memoized.couple(memoized.whole_sums(sums, topics), topics)
-        return memoized.Relaxed(moments, expected if draws is None else None)
+        return memoized.Relaxed(moments, expected)
 
     def infer(self, prepared: ReferenceTopics, batch: Batch, with_cov: bool = False) -> Documents:
         (topics, table, near), n_top = prepared, self.settings.topics_per_document

@@ -73,10 +73,13 @@ class MemoizedLearner:
         for size in sizes[1:]:
             best = self._next_stage(best, size)
             yield from best.sweeps(most if size == len(self.corpus) else min(most, STAGE_SWEEPS))
-        self.draws, topics = best.draws, best.topics
-        counted = best.document_topic()
-        embedding, mean = self.engine.embed_topics(counted, topics.n_dims, topics.priors, self.seed)
-        self.topics = replace(topics, embedding=embedding, mean=mean)
+        self.draws, self.topics = best.draws, best.topics
+        self._embed_topics(best.document_topic())
+
+    def _embed_topics(self, counted: sparse.csr_matrix) -> None:
+        """By how topics occur together in documents [d, k]."""
+        embedding, mean = self.engine.embed_topics(counted, self.topics.n_dims, self.topics.priors, self.seed)
+        self.topics = replace(self.topics, embedding=embedding, mean=mean)
 
     def _infer_embeddings(self) -> Iterator[int]:
         self.topics = replace(self.topics, word_topic=self.engine.with_every_pair(self.topics.word_topic))
@@ -139,19 +142,18 @@ class MemoizedLearner:
         return {}
 
     def _draw_sweep(self, sweep: int) -> Iterator[int]:
-        total: memoized.Moments | None = None
         for first, last, batch in self._batches():
             draws = self._draws_of(first, last)
             old = self.engine.copy(draws)
             prepared = self.engine.prepare(self.topics)
             n_steps = memoized.STEPS_WITH_DRAWS if sweep else memoized.STEPS_FROM_NOTHING
-            relaxed = self.engine.relax(prepared, batch, draws, self.embedding[first:last], n_steps, self.seed, sweep)
-            total = relaxed.moments if total is None else total + relaxed.moments
+            self.engine.redraw(prepared, batch, draws, self.embedding[first:last], n_steps, self.seed, sweep)
             word_topic = self.engine.exchange(self.topics.word_topic, batch, old, draws)
             self.topics = replace(self.topics, word_topic=word_topic)
             yield len(batch)
-        self._update_embeddings(total)
         self._average_counts(sweep)
+        if sweep == self.settings.draw_sweeps - 1:
+            self._conclude_draws()
 
     def _soft_sweep(self, sweep: int) -> Iterator[int]:
         """Topics stay as they are until every document has been relaxed under them."""
@@ -169,19 +171,22 @@ class MemoizedLearner:
     def _relax_softly(
         self, prepared: Any, batch: Batch, embedding: Floats, sweep: int, is_counted: bool = True
     ) -> memoized.Relaxed:
-        return self.engine.relax(prepared, batch, None, embedding, memoized.SOFT_STEPS, self.seed, sweep, is_counted)
+        return self.engine.relax(prepared, batch, embedding, memoized.SOFT_STEPS, sweep, is_counted)
 
     def _average_counts(self, sweep: int) -> None:
-        """Soft sweeps begin with the mean of the counts over the later half of the draws.
-
-        They spread a word over the topics that have it, and one sweep's draws are too few to tell which do.
-        """
+        """Of the later half of the draws: one sweep's are too few to tell which topics have a word."""
         n_sweeps = self.settings.draw_sweeps - self.settings.draw_sweeps // 2
         if sweep >= self.settings.draw_sweeps // 2:
             share = self.topics.word_topic / n_sweeps
             self.averaged = share if self.averaged is None else self.averaged + share
-        if sweep == self.settings.draw_sweeps - 1:
-            self.topics = replace(self.topics, word_topic=self.engine.with_every_pair(self.averaged))
+
+    def _conclude_draws(self) -> None:
+        """Soft sweeps begin with the mean counts, spread a word over the topics that have it, and with embeddings by
+        how topics occur together now."""
+        counted = self.engine.count(*self.engine.tokens_by_document(self.corpus), self.draws, self.topics.n_topics)
+        self.topics = replace(self.topics, word_topic=self.engine.with_every_pair(self.averaged))
+        self._embed_topics(counted)
+        self.embedding = self.engine.no_embeddings(len(self.corpus), self.topics.n_dims)
 
     def _update_embeddings(self, total: memoized.Moments | None) -> None:
         if total is None:

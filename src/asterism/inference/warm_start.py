@@ -16,8 +16,9 @@ from scipy import sparse
 from ..model.state import Batch, Floats, Ints, Topics
 from .lda_samplers import LdaSampler
 
-# LDA's α to begin with: so much a topic, but no more than this for all of them.
-FIRST_ALPHA, FIRST_ALPHA_TOTAL = 0.1, 10.0
+# LDA's α to begin with: so much a topic, but no more than this for all of them. With little to begin with, tokens of a
+# document soon agree on a few topics, which then stay poor.
+FIRST_ALPHA, FIRST_ALPHA_TOTAL = 0.1, 100.0
 # Hyper-parameters are learned, and the end is looked for, every so many sweeps.
 CHECK_EVERY = 10
 # The end: predictions of tokens from all other tokens improve by less than this in the last fifth of the sweeps.

@@ -1,4 +1,4 @@
-"""Topic embeddings from how topics occur together in documents: where memoized inference takes up its draws.
+"""Topic embeddings from how topics occur together in documents: what memoized inference draws by.
 
 Were topic weights log-normal intensities, with covariance Σ, topics i and j would occur together exp(Σ_ij) times as
 often as by chance. So, with n_di tokens of topic i among the N_d of document d,
@@ -25,8 +25,8 @@ from scipy.sparse import linalg
 from . import random
 from .state import Floats, Ints, Priors
 
-# Imagined occurrences of every pair of topics, in pairs of tokens; the start hardly differs from 5 to 30.
-IMAGINED = 10.0
+# Imagined occurrences of every pair of topics, in pairs of tokens: predictions hardly differ from 10 to 40.
+IMAGINED = 30.0
 # Documents are left out where more pairs of topics would have to be counted.
 MOST_PAIRS = 2**26
 # Topics as frequent as each other are taken together, in so many kinds, in what chance explains.

@@ -5,7 +5,7 @@ Ways to find them, all alternating tokens, embedding and weights:
 sample_document   Algorithm 2, lines 6-10: hard topic draws and Adagrad on a Monte-Carlo gradient; for training.
 infer_document    expected counts and joint Newton steps (joint.py): nothing random; for transform and evaluation.
 
-Hard draws and joint Newton steps are memoized.relax_document, and for stochastic inference svi.newton_document.
+Hard draws and joint Newton steps are memoized.redraw_document, and for stochastic inference svi.newton_document.
 """
 
 from __future__ import annotations
@@ -91,22 +91,32 @@ def redraw_tokens(
     uniforms: Floats,
     n_top: int,
 ) -> Ints:
-    """draw_tokens given all other tokens: each leaves its last draw, which the topics have counted, first."""
-    top = tokens.heaviest_topics(solution.weights, n_top)
-    share_left = tokens.share_left(1 / solution.shrinkage - 1, 1 / topics.priors.tau)
+    """A topic for every token, as the document's others predict it: each leaves its last draw, which the document and
+    the topics have counted, first."""
+    shares, left = shares_of_others(1 / solution.shrinkage - 1, solution.topic_counts, topics.priors.tau)
+    weights = np.log(np.maximum(shares, np.finfo(float).tiny))
+    top = tokens.heaviest_topics(weights, n_top)
     token_weight = table.rest / topics.priors.beta  # of one token in a topic
     drawn = np.empty_like(draws)
     for word, token in zip(np.repeat(words, counts).tolist(), range(len(draws)), strict=True):
-        candidates, mass = tokens.candidate_mass(table, word, solution.weights, top)
+        candidates, mass = tokens.candidate_mass(table, word, weights, top)
         k, own = draws[token], slice(table.indptr[word], table.indptr[word + 1])
         (places,) = np.nonzero(table.topics[own] == k)
         (of_top,) = np.nonzero(top == k)
         if len(places):
             place, in_top = places[0], mass[own.stop - own.start + of_top].sum()
-            left = share_left[k] * (1 - token_weight[k] / table.weights[own.start + place])
-            mass[place] = max(0.0, left * (mass[place] + in_top) - in_top)
+            left_of_mass = left[k] * (1 - token_weight[k] / table.weights[own.start + place])
+            mass[place] = max(0.0, left_of_mass * (mass[place] + in_top) - in_top)
         drawn[token] = tokens.draw(candidates, mass, uniforms[token : token + 1])[0]
     return drawn
+
+
+def shares_of_others(omega: Floats, topic_counts: Floats, tau: float) -> tuple[Floats, Floats]:
+    """n_k + c θ_k, by which predictions are made, and what is left of it, as a share, when a token leaves topic k."""
+    imagined = WEIGHTS_IN_TOKENS * tau * omega / topic_counts.sum()
+    shares = np.maximum(topic_counts + imagined, np.finfo(float).tiny)
+    lost = 1 + imagined * (1 - tokens.share_left(omega, 1 / tau))
+    return shares, np.maximum(0, 1 - lost / shares)
 
 
 def infer_document(

@@ -53,7 +53,7 @@ class Relaxed:
     """What a batch says about the topics after its documents have been relaxed."""
 
     moments: Moments
-    expected: Ints | None  # without draws: expected counts aligned with the topics' word_topic, in units
+    expected: Ints  # counts aligned with the topics' word_topic, in units
 
 
 # Newton steps of a document in a sweep: with draws, from its last embedding or from none; with expected counts, which
@@ -93,15 +93,11 @@ def relax_document(
     counts: Ints,
     draws: Ints | None,
     embedding: Floats,
-    key: tuple[int, ...],
     settings: Relaxation,
     rest: Rest = NOTHING_LEFT,
-) -> tuple[Ints | None, joint.Solution]:
-    """A document's next draws, γ and ξ, from its last draws and γ.
-
-    With draws: solve γ and ξ for the draws' counts, then draw anew. Without (None): solve for expected counts, which
-    are renewed every step.
-    """
+) -> joint.Solution:
+    """A document's next γ and ξ, from its last γ: for the counts of its draws, or without (None) for expected counts,
+    which are renewed every step."""
     if draws is None:
         how = settings.n_top, topics.priors.tau, settings.counted(topics)
         topic_counts = document.expectation(table, words, counts, *how)
@@ -111,14 +107,29 @@ def relax_document(
         def topic_counts(shares: Floats, step: int) -> Floats:
             return drawn
 
-    solution = joint.solve(topics, embedding, topic_counts, settings.n_steps, settings.tol, rest)
-    if draws is not None and len(draws):
-        uniforms = random.uniforms(random.stream(*key, random.DRAWS, 0), np.arange(len(draws)))
-        if settings.is_counted:
-            draws = document.redraw_tokens(topics, table, words, counts, draws, solution, uniforms, settings.n_top)
-        else:
-            draws = document.draw_tokens(table, words, counts, solution.weights, uniforms, settings.n_top)
-    return draws, solution
+    return joint.solve(topics, embedding, topic_counts, settings.n_steps, settings.tol, rest)
+
+
+def redraw_document(
+    topics: Topics,
+    table: DrawTable,
+    words: Ints,
+    counts: Ints,
+    draws: Ints,
+    embedding: Floats,
+    key: tuple[int, ...],
+    settings: Relaxation,
+) -> tuple[Ints, Floats]:
+    """A document's next draws and γ, from its last ones."""
+    solution = relax_document(topics, table, words, counts, draws, embedding, settings)
+    uniforms = uniforms_of(key, len(draws))
+    redrawn = document.redraw_tokens(topics, table, words, counts, draws, solution, uniforms, settings.n_top)
+    return redrawn, solution.embedding
+
+
+def uniforms_of(key: tuple[int, ...], n_tokens: int) -> Floats:
+    """One for each token of a document."""
+    return random.uniforms(random.stream(*key, random.DRAWS, 0), np.arange(n_tokens))
 
 
 def relax_among_candidates(
@@ -129,25 +140,49 @@ def relax_among_candidates(
     counts: Ints,
     draws: Ints | None,
     embedding: Floats,
-    key: tuple[int, ...],
     settings: Relaxation,
-) -> tuple[Ints | None, joint.Solution, Narrow]:
+) -> tuple[joint.Solution, Narrow]:
     """relax_document with some of the topics, chosen by its last γ."""
     for n_steps in steps_of_rounds(settings.n_steps, embedding):
         narrow = near.narrow(topics, table, words, draws, embedding)
-        drawn, solution = relax_document(
+        solution = relax_document(
             narrow.topics,
             narrow.table,
             np.arange(len(words)),
             counts,
             None if draws is None else np.searchsorted(narrow.chosen, draws),
             embedding,
-            key,
             replace(settings, n_steps=n_steps),
             narrow.rest,
         )
         embedding = solution.embedding
-    return None if drawn is None else narrow.chosen[drawn], solution, narrow
+    return solution, narrow
+
+
+def redraw_among_candidates(
+    topics: Topics,
+    table: DrawTable,
+    near: Neighbourhood,
+    words: Ints,
+    counts: Ints,
+    draws: Ints,
+    embedding: Floats,
+    key: tuple[int, ...],
+    settings: Relaxation,
+) -> tuple[Ints, Floats]:
+    """redraw_document with some of the topics, chosen by its last γ."""
+    solution, narrow = relax_among_candidates(topics, table, near, words, counts, draws, embedding, settings)
+    redrawn = document.redraw_tokens(
+        narrow.topics,
+        narrow.table,
+        np.arange(len(words)),
+        counts,
+        np.searchsorted(narrow.chosen, draws),
+        solution,
+        uniforms_of(key, len(draws)),
+        settings.n_top,
+    )
+    return narrow.chosen[redrawn], solution.embedding
 
 
 def infer_among_candidates(
@@ -156,7 +191,7 @@ def infer_among_candidates(
     """document.infer_document with candidates; other topics keep the weight that the embedding gives them."""
     nothing = np.zeros(topics.n_dims)
     settings = Relaxation(n_top, document.INFER_STEPS, document.INFER_TOL, is_counted=False)
-    _, solution, narrow = relax_among_candidates(topics, table, near, words, counts, None, nothing, (), settings)
+    solution, narrow = relax_among_candidates(topics, table, near, words, counts, None, nothing, settings)
     log_rest = narrow.rest.log_weight(solution.embedding)
     log_normaliser = float(np.logaddexp(special.logsumexp(solution.weights), log_rest))
     weights, drawn = topics.mean + topics.embedding @ solution.embedding, np.zeros(topics.n_topics)

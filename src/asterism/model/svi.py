@@ -8,7 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from . import random
-from .memoized import STEPS_WITH_DRAWS, Relaxation, relax_document
+from .document import draw_tokens
+from .memoized import STEPS_WITH_DRAWS, Relaxation, relax_document, uniforms_of
 from .start import GivenTopics, deal_documents, replace_known
 from .state import Floats, Ints, LocalSettings, Priors, Statistics, Topics
 from .topics import optimal_document_cov, optimal_embedding
@@ -73,12 +74,14 @@ def newton_document(
 ) -> tuple[Ints, Floats, Floats, int]:
     """document.sample_document with the joint solver (joint.py) in place of Adagrad on a Monte-Carlo gradient."""
     embedding: Floats = np.zeros(topics.n_dims)
-    draws: Ints | None = np.zeros(int(counts.sum()), dtype=np.int32)
+    draws: Ints = np.zeros(int(counts.sum()), dtype=np.int32)
     rounds = newton_rounds(settings)
     for i, relaxing in enumerate(rounds):
-        draws, solution = relax_document(topics, table, words, counts, draws, embedding, (*key, i), relaxing)
-        embedding = solution.embedding
-    return np.asarray(draws), embedding, solution.weights, len(rounds) - 1
+        solution = relax_document(topics, table, words, counts, draws, embedding, relaxing)
+        uniforms, embedding = uniforms_of((*key, i), len(draws)), solution.embedding
+        if len(draws):
+            draws = draw_tokens(table, words, counts, solution.weights, uniforms, relaxing.n_top)
+    return draws, embedding, solution.weights, len(rounds) - 1
 
 
 def _blend(old: Floats, new: Floats, step: float) -> Floats:
