@@ -238,7 +238,7 @@ def test_a_documents_vector_is_its_own(model, counts):
 @pytest.mark.parametrize("inference", ["svi", "memoized"])
 def test_covariances_of_documents(make, counts, inference):
     """Each document's own; more words shrink them; without words they are the prior's."""
-    model = make(inference=inference, warm_sweeps=5).fit(counts)
+    model = make(inference=inference, warm_sweeps=40).fit(counts)
     vectors, covs = model.transform(counts, return_cov=True)
     np.testing.assert_array_equal(vectors, model.transform(counts))
     assert covs.shape == (120, 3, 3)

@@ -1,8 +1,9 @@
-"""Memoized inference in three phases: plain LDA finds topics, draws find their correlations, expectations refine both.
+"""Memoized inference in three phases: plain LDA finds topics, draws let them correlate, expectations refine both.
 
-The phases hold the same model ever more exactly. LDA sweeps are cheap and settle which words belong together. Sweeps of
-draws learn the embeddings, with exact corpus-wide counts. Soft sweeps replace draws by expected counts, which takes the
-sampling noise out of the topics (docs/inference.md).
+The phases hold the same model ever more exactly. LDA sweeps are cheap and settle which words belong together, and how
+its topics occur together tells their embeddings. Sweeps of draws take up what a document's topics are correlated with,
+with exact corpus-wide counts. Soft sweeps replace draws by expected counts, which takes the sampling noise out of the
+topics, and learn the embeddings from documents (docs/inference.md).
 """
 
 from __future__ import annotations

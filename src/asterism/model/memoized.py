@@ -1,7 +1,8 @@
 """Memoized inference: every document's last contribution is remembered, so the topics need no step size.
 
 Word counts are those of the tokens' last draws, exact integers: a batch takes its old draws out and puts its new ones
-in. Topic embeddings follow from moments of the whole corpus, with the coupling of a and η that mean field drops
+in, and topic embeddings from how topics occur together (cooccurrence.py). Once expected counts take the place of draws,
+embeddings follow from moments of the whole corpus, with the coupling of a and η that mean field drops
 (docs/inference.md): at the mode of a document, and with H the precision of its embedding there,
 
     E[a a']  = γ γ' + H^-1
