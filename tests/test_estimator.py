@@ -238,7 +238,8 @@ def test_a_documents_vector_is_its_own(model, counts):
 @pytest.mark.parametrize("inference", ["svi", "memoized"])
 def test_covariances_of_documents(make, counts, inference):
     """Each document's own; more words shrink them; without words they are the prior's."""
-    model = make(inference=inference, warm_sweeps=40).fit(counts)
+    sweeps = {"warm_sweeps": 40, "draw_sweeps": 1, "max_sweeps": 6} if inference == "memoized" else {}
+    model = make(inference=inference, **sweeps).fit(counts)
     vectors, covs = model.transform(counts, return_cov=True)
     np.testing.assert_array_equal(vectors, model.transform(counts))
     assert covs.shape == (120, 3, 3)
