@@ -33,6 +33,8 @@ NEEDS_TORCH = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reas
 NAMES = [pytest.param(name, marks=NEEDS_TORCH if name.startswith("gpu") else ()) for name in ENGINES]
 TOLERANCE = {"reference": 1e-12, "float64": 2e-3, "float32": 2e-2}  # the solver may stop a step apart
 STATISTICS_TOLERANCE = {"reference": 1e-12, "float64": 1e-8, "float32": 2e-2}
+# A document's neighbours in a batch may change its bits on a GPU, where products are laid out by the batch's shape.
+NEIGHBOURS_TOLERANCE = {"gpu-float64": 1e-10, "gpu-float32": 1e-5}
 
 
 def gpu_engine(settings, dtype):
@@ -197,7 +199,7 @@ def test_statistics_add(name, newton):
     parts = [engine.statistics(prepared, Batch.of(counts, part), seed=1, sweep=2) for part in (rows[:13], rows[13:])]
     summed = parts[0] + parts[1]
     assert abs(whole.word_topic - summed.word_topic).sum() == 0
-    assert_statistics_agree(summed, whole, 1e-10)
+    assert_statistics_agree(summed, whole, NEIGHBOURS_TOLERANCE.get(name, 1e-10))
     assert summed.n_steps == whole.n_steps
 
 
@@ -208,10 +210,12 @@ def test_order_of_documents_does_not_matter(name):
     straight = engine.statistics(prepared, Batch.of(counts), seed=1, sweep=2)
     shuffled = engine.statistics(prepared, Batch.of(counts, order), seed=1, sweep=2)
     assert abs(straight.word_topic - shuffled.word_topic).sum() == 0
-    assert_statistics_agree(shuffled, straight, 1e-10)
-    np.testing.assert_array_equal(
+    assert_statistics_agree(shuffled, straight, NEIGHBOURS_TOLERANCE.get(name, 1e-10))
+    np.testing.assert_allclose(
         engine.infer(prepared, Batch.of(counts)).weights[order],
         engine.infer(prepared, Batch.of(counts, order)).weights,
+        rtol=NEIGHBOURS_TOLERANCE.get(name, 0),
+        atol=10 * NEIGHBOURS_TOLERANCE.get(name, 0),
     )
 
 

@@ -150,7 +150,8 @@ class DeviceSide(NamedTuple):
     streams: Tensor
 
 
-# A group's tokens are compared with each other where they are this many on average, at most.
+# A group's tokens are compared with each other where a token has so many to be compared with on average, and 16 times
+# as many at most: a group is one program's work.
 SHORT = 512
 
 
@@ -167,7 +168,7 @@ def visit(
     starts = side.starts[first : last + 1].long()
     tokens, rows = side.order[int(starts[0]) : int(starts[-1])].long(), rows_of(starts.diff())
     here, streams = walks[tokens].long(), side.streams[first:last]
-    if kernels is not None and len(tokens) <= SHORT * (last - first):
+    if kernels is not None and _are_short(rows):
         counts = kernels.counts_in_groups(rows, here)
     else:
         counts = counts_of_groups(rows, here, len(side.prior), most_counts)
@@ -176,6 +177,14 @@ def visit(
     here[:, 0] = topics
     walks[tokens] = here.to(walks.dtype)
     return torch.bincount(topics, minlength=len(side.prior))
+
+
+def _are_short(rows: Rows) -> bool:
+    lengths = rows.starts.diff()
+    if not len(lengths):
+        return True
+    compared = lengths.double().square().sum() <= SHORT * lengths.sum()
+    return bool(compared & (lengths.max() <= 16 * SHORT))
 
 
 def counts_of_groups(rows: Rows, here: Tensor, n_topics: int, most: int) -> Tensor:

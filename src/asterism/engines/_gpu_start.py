@@ -48,7 +48,8 @@ def product_with(ratio: LogRatio, device: Any) -> Any:
     """x -> ratio @ x on the device, for many vectors at once [k, n]."""
     observed = ratio.observed.tocoo()
     places, data = as_tensor(np.stack([observed.row, observed.col]), device), as_tensor(observed.data, device)
-    matrix = torch.sparse_coo_tensor(places, data, observed.shape, check_invariants=False).coalesce()
+    with torch.sparse.check_sparse_tensor_invariants(False):
+        matrix = torch.sparse_coo_tensor(places, data, observed.shape).coalesce()
     share, kind, by_chance = (as_tensor(part, device) for part in (ratio.share, ratio.kind, ratio.by_chance))
 
     def product(x: Tensor) -> Tensor:
