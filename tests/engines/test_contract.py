@@ -16,7 +16,7 @@ from asterism.errors import InputError
 from asterism.evaluation.completion import split_tokens
 from asterism.model import joint, random, svi, words
 from asterism.model.alias import AliasTable
-from asterism.model.document import WEIGHTS_IN_TOKENS
+from asterism.model.document import PRIOR_IN_TOKENS
 from asterism.model.lda import WordWeights
 from asterism.model.memoized import COUNT_UNIT
 from asterism.model.state import Batch, LocalSettings, Priors, count_draws
@@ -144,10 +144,10 @@ def test_covariances_invert_the_hessian_with_weights_eliminated(name, embedding_
     lengths = np.asarray(counts.sum(axis=1)).ravel()
     step = 1e-3 * np.eye(10)
     for embedding, predictive, n_tokens, cov in zip(*documents.arrays(), lengths, documents.cov, strict=True):
-        # ξ = μ + n/τ - N θ/τ and shares = n + c θ: with n + c θ for counts the solution θ is the same.
-        shares = (n_tokens + WEIGHTS_IN_TOKENS) * special.softmax(predictive.astype(np.float64))
         mean = topics.mean + topics.embedding @ embedding
-        weights = np.log(joint.scaled_shares(mean, shares, topics.priors.tau))
+        found = (n_tokens + PRIOR_IN_TOKENS) * special.softmax(predictive.astype(np.float64))
+        found = np.maximum(found - PRIOR_IN_TOKENS * special.softmax(mean), 0)
+        weights = np.log(joint.scaled_shares(mean, found, topics.priors.tau))
         topic_counts = np.full(7, n_tokens / 7)  # F is linear in them but for their sum
         x = np.concatenate([embedding, weights]).astype(np.float64)
 

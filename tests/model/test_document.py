@@ -97,13 +97,12 @@ def test_inferred_documents_are_at_a_stationary_point(world):
     words, counts = world.batch.words[start:stop], world.batch.counts[start:stop]
     tau, n_tokens = world.topics.priors.tau, counts.sum()
     embedding, predictive, omega = document.infer_document(world.topics, world.table, words, counts, 6)
-    # Tokens to come have the topics of those that are there, and some by the weights, whose softmax is that of log ω.
-    of_weights = document.WEIGHTS_IN_TOKENS * omega / omega.sum()
-    shares = special.softmax(predictive) * (n_tokens + document.WEIGHTS_IN_TOKENS)
-    topic_counts = shares - of_weights
+    # Tokens to come have the topics of those that are there, and some by what the embedding expects.
+    mean = world.topics.mean + world.topics.embedding @ embedding
+    of_prior = document.PRIOR_IN_TOKENS * special.softmax(mean)
+    topic_counts = special.softmax(predictive) * (n_tokens + document.PRIOR_IN_TOKENS) - of_prior
     expected = document.expected_counts(world.table, words, counts, np.log(omega), np.arange(6), omega, tau)
     np.testing.assert_allclose(topic_counts, expected, atol=0.1)
-    mean = world.topics.mean + world.topics.embedding @ embedding
     weights = mean + topic_counts / tau - omega
     gradient = document.weight_gradient(weights, mean, topic_counts, np.zeros((1, 6)), tau)
     assert np.abs(gradient).max() < 2e-2

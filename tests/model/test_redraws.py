@@ -52,28 +52,27 @@ def topics():
 
 @pytest.mark.parametrize("n_top", [2, N_TOPICS])
 def test_redraws_follow_the_mass_without_the_token(topics, n_top):
-    """Of every token, by a uniform grid, against the formula: n_k - 1 + c θ_k' for n_k + c θ_k, where θ' is that of one
-    count less, and n_kv - 1 + β for n_kv + β."""
+    """Of every token, by a uniform grid, against the formula: n_k - 1 + c π_k for n_k + c π_k, and n_kv - 1 + β for
+    n_kv + β."""
     table = words.draw_table(topics, np.ones(topics.word_topic.nnz, dtype=bool), collapsed=True)
     of_words, counts, draws = np.array([0, 1]), np.array([2, 1]), np.array([0, 4, 2])
     drawn = np.bincount(draws, minlength=N_TOPICS).astype(float)
     solution = joint.solve(topics, np.zeros(2), lambda shares, step: drawn, 12)
+    weights = document.predictive_weights(document.prior_mean(solution.embedding, topics), drawn)
     grid = (np.arange(4000) + 0.5) / 4000
     found = np.array(
-        [document.redraw_tokens(topics, table, of_words, counts, draws, solution, np.full(3, u), n_top) for u in grid]
+        [document.redraw_tokens(topics, table, of_words, counts, draws, weights, np.full(3, u), n_top) for u in grid]
     )
-    theta, total = special.softmax(solution.weights), topics.topic_total
-    omega, scale = theta * 3 / TAU, drawn + document.WEIGHTS_IN_TOKENS * theta
+    total, pi = topics.topic_total, special.softmax(topics.mean + topics.embedding @ solution.embedding)
+    scale = drawn + document.PRIOR_IN_TOKENS * pi
     top = tokens.heaviest_topics(scale, n_top)
     for token, (word, k) in enumerate(zip([0, 0, 1], draws, strict=True)):
         n = topics.word_topic.toarray()[word]
         can = (n > 0) | np.isin(np.arange(N_TOPICS), top)
         mass = np.where(can, scale * (n + BETA) / total, 0)
-        of_others = special.wrightomega(omega[k] + np.log(omega[k]) - 1 / TAU) / omega[k]
-        without = drawn[k] - 1 + document.WEIGHTS_IN_TOKENS * theta[k] * of_others
         # At least the document's own part of the mass stays where the topic is among the heaviest.
         least = scale[k] * BETA / total[k] if k in top else 0.0
-        mass[k] = max(without * (n[k] - 1 + BETA) / total[k], least)
+        mass[k] = max((scale[k] - 1) * (n[k] - 1 + BETA) / total[k], least)
         shares = np.bincount(found[:, token], minlength=N_TOPICS) / len(grid)
         np.testing.assert_allclose(shares, mass / mass.sum(), atol=1e-3)
         plain = np.where(can, scale * (n + BETA) / total, 0)

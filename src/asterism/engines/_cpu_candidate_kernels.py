@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..model.candidates import FIRST_STEPS, REMNANT
+from ..model.document import PRIOR_IN_TOKENS
 from ..model.random import DRAWS
 from ._cpu_joint_kernels import (
     DOCUMENTS_A_BLOCK,
@@ -371,7 +372,7 @@ def relax_among_candidates(
                 found.omega[at + i] = slots.omega[0, i]
             found.sizes[d], found.log_normaliser[d] = n, slots.log_normaliser[0]
             xi, shrinkage = of_topics[5][:n].reshape((1, n)), of_topics[8][:n].reshape((1, n))
-            put_down(0, 0, n_tokens, small, 0.0, gamma, xi, shrinkage, slots)
+            put_down(0, 0, n_tokens, small, 0.0 if is_soft else PRIOR_IN_TOKENS, gamma, xi, shrinkage, slots)
             if turn < n_rounds - 1:
                 for token in range(own.size):
                     own[token] = choice.chosen[own[token]]
@@ -379,7 +380,7 @@ def relax_among_candidates(
             invert(factor[0], inverses[(d - first) * n_dims : (d - first + 1) * n_dims])
         if not is_soft:
             stream = substream(substream(streams[d], DRAWS), 0)
-            redraw_tokens(0, document, own_table, space.tau, beta, xi[0], shrinkage[0], stream, candidates, own)
+            redraw_tokens(0, document, own_table, beta, xi[0], stream, candidates, own)
             for token in range(own.size):
                 own[token] = choice.chosen[own[token]]
         elif expected.size:

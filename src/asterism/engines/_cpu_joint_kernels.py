@@ -398,7 +398,7 @@ def relax_documents(
     """memoized.relax_document for documents first:last but for new draws, from their last γ, which is overwritten.
 
     Without draws (an empty array) the counts are expectations, renewed every step: document.infer_document. Fills ξ,
-    or predictive weights where weights count like some tokens, and, where there is room for them, τ / (τ + N θ) and the
+    or predictive weights where the prior counts like some tokens, and, where there is room, τ / (τ + N θ) and the
     block's sum of H^-1.
     """
     n_topics, n_dims = space.embedding.shape
@@ -503,14 +503,15 @@ def find_weights(
 
 
 @part
-def predict(counts: Array, log_normaliser: float, in_tokens: float, weights: Array) -> None:
-    """document.predictive_weights in place of ξ."""
+def predict(mean: Array, counts: Array, log_rest: float, in_tokens: float, weights: Array) -> None:
+    """document.predictive_weights."""
     real = weights.dtype.type
-    share, shift, least = real(in_tokens), real(np.log(in_tokens)), real(1e-30)
+    log_normaliser = np.logaddexp(softmax_of(mean, weights), log_rest)
+    shift, least = real(np.log(in_tokens) - log_normaliser), real(1e-30)
     for k in range(weights.size):
-        log_theta = weights[k] - real(log_normaliser)
-        mass = counts[k] + share * exp_of(log_theta)
-        weights[k] = log_of(mass) if mass > least else log_theta + shift
+        log_prior = mean[k] + shift
+        mass = counts[k] + exp_of(log_prior)
+        weights[k] = log_of(mass) if mass > least else log_prior
 
 
 @passage
@@ -528,10 +529,11 @@ def put_down(
     """Keep what was found of a document, and empty its slot."""
     weights, mean, omega, counts = xis[d], slots.mean[slot], slots.omega[slot], slots.counts[slot]
     inverse_tau, one = weights.dtype.type(1 / space.tau), weights.dtype.type(1)
-    for k in range(weights.size):
-        weights[k] = mean[k] + counts[k] * inverse_tau - omega[k]
     if in_tokens > 0 and n_tokens > 0:
-        predict(counts, slots.log_normaliser[slot], in_tokens, weights)
+        predict(mean, counts, slots.log_rest[slot], in_tokens, weights)
+    else:
+        for k in range(weights.size):
+            weights[k] = mean[k] + counts[k] * inverse_tau - omega[k]
     for i in range(slots.embedding.shape[1]):
         gammas[d, i] = slots.embedding[slot, i]
     if shrinkages.size:

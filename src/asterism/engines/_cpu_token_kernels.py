@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ..model.document import WEIGHTS_IN_TOKENS
 from ..model.memoized import COUNT_UNIT
 from ..model.random import DRAWS
 from ._cpu_joint_kernels import new_scratch
@@ -17,16 +16,13 @@ from ._cpu_kernels import (
     leave_itself,
     new_candidates,
     pick,
-    share_left,
     substream,
     uniform,
     weigh_candidates,
 )
-from ._jit import kernel, log_of, part
+from ._jit import kernel, part
 
 Array = Any
-# In place of a mass of 0, so that it has a logarithm.
-SMALLEST_MASS = 1e-30
 
 
 @kernel
@@ -46,18 +42,16 @@ def redraw_documents(
     corpus: Any,
     table: Any,
     n_top: int,
-    tau: float,
     beta: float,
     streams: Array,
-    xis: Array,
-    shrinkages: Array,
+    weights: Array,
     draws: Array,
 ) -> None:
-    """document.redraw_tokens for documents first:last, given their 1 / (1 + ω); their weights are overwritten."""
-    candidates = new_candidates(xis.shape[1], n_top, xis)
+    """document.redraw_tokens for documents first:last, given their predictive weights."""
+    candidates = new_candidates(weights.shape[1], n_top, weights)
     for d in range(first, last):
         stream = substream(substream(streams[d], DRAWS), 0)
-        redraw_tokens(d, corpus, table, tau, beta, xis[d], shrinkages[d], stream, candidates, draws)
+        redraw_tokens(d, corpus, table, beta, weights[d], stream, candidates, draws)
 
 
 @part
@@ -65,26 +59,15 @@ def redraw_tokens(
     d: int,
     corpus: Any,
     table: Any,
-    tau: float,
     beta: float,
     weights: Array,
-    shrinkage: Array,
     stream: Any,
     candidates: Any,
     draws: Array,
 ) -> None:
-    """document.redraw_tokens: a target beyond what is left of a token's last topic passes over the mass that is not.
-    Of the weights only their room is needed."""
-    first_token, end_of_tokens = corpus.token_offsets[corpus.indptr[d]], corpus.token_offsets[corpus.indptr[d + 1]]
-    imagined = WEIGHTS_IN_TOKENS * tau / max(1, end_of_tokens - first_token)
-    for k in range(weights.size):
-        weights[k] = imagined * (1 / shrinkage[k] - 1)
-    for token in range(first_token, end_of_tokens):
-        weights[draws[token]] += 1
-    for k in range(weights.size):
-        weights[k] = log_of(max(weights[k], weights.dtype.type(SMALLEST_MASS)))
-    top_total = weigh_candidates(weights, table, candidates)
-    unit = np.exp(-float(largest(weights)))
+    """document.redraw_tokens: a target beyond what is left of a token's last topic passes over the mass that is not."""
+    first_token, top_total = corpus.token_offsets[corpus.indptr[d]], weigh_candidates(weights, table, candidates)
+    unit = np.exp(-float(largest(weights)))  # of one token in a topic
     for entry in range(corpus.indptr[d], corpus.indptr[d + 1]):
         word = corpus.words[entry]
         own_total, start = accumulate_own(word, table, candidates), table.indptr[word]
@@ -92,9 +75,8 @@ def redraw_tokens(
             k, end, gap = draws[token], 0.0, 0.0
             i = place_of(k, word, table)
             if i >= 0:
-                omega, itself = 1 / float(shrinkage[k]) - 1, table.rest[k] / (beta * table.weights[i])
-                lost = unit * (1 + imagined * omega * (1 - share_left(omega, 1 / tau)))
-                left = max(0.0, candidates.scale[k] - lost) * (1 - itself)
+                itself = table.rest[k] / (beta * table.weights[i])
+                left = max(0.0, candidates.scale[k] - unit) * (1 - itself)
                 mass = left * table.weights[i] - candidates.rest_of_top[k]
                 begin = candidates.cumulative[i - start - 1] if i > start else 0.0
                 end = begin + max(0.0, mass)

@@ -10,7 +10,7 @@ from . import _gpu_kernels as kernels
 from ._gpu_corpus import DeviceBatch, documents_of_entries
 from ._gpu_rows import Heaviest, Rows, row_sums, rows_of
 from ._gpu_streams import StreamedLook
-from ._gpu_tokens import SMALLEST_SHARE, Last, Table
+from ._gpu_tokens import SMALLEST_SHARE, Table
 
 __all__ = ["StreamedLook", "counts_in_groups", "draw", "expected_counts", "spread"]
 
@@ -25,15 +25,14 @@ def draw(
     top: Heaviest,
     table: Table,
     streams: Tensor,
-    before: Last | None,
+    before: Tensor | None,
 ) -> Tensor:
     """A topic for every token of the batch, as GpuEngine._draw."""
     drawn = torch.empty(int(batch.token_offsets[-1]), dtype=torch.int32, device=shares.device)
-    last_draws, left = (drawn, shares) if before is None else before
     kernels.draw_entries[(len(batch.words),)](
         *(documents_of_entries(batch), batch.words, batch.token_offsets, batch.document_offsets, streams),
         *(table.indptr, table.topics, table.weights, table.rest),
-        *(shares, top.least, top.last, top_total(shares, top, table), last_draws, left, drawn),
+        *(shares, top.least, top.last, top_total(shares, top, table), drawn if before is None else before, drawn),
         *(shares.shape[1], table.beta, before is not None, BLOCK),
     )
     return drawn.long()

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 
-from ..model.document import WEIGHTS_IN_TOKENS
+from ..model.document import PRIOR_IN_TOKENS
 from ..model.joint import LIGHT, LONGEST_STEP, MOST_LENGTHENING, TOO_FAR, renews_curvature
 from ._gpu_rows import padded
 
@@ -255,13 +255,19 @@ def _step_lengthening(left: Tensor, rise: Tensor) -> Tensor:
     return torch.where(left <= 0, 1.0, (rise / (rise - left).clamp_min(1e-30)).clamp_max(MOST_LENGTHENING))
 
 
+def predictive_shares(solved: Solved) -> Tensor:
+    """n + c π: exp of document.predictive_weights of each document [d, k]."""
+    return solved.counts + PRIOR_IN_TOKENS * solved.look.prior_shares(solved.look.log_normaliser())
+
+
 def predictive_weights(solved: Solved, lengths: Tensor) -> Tensor:
     """document.predictive_weights of each document [d, k]."""
-    xi = solved.look.weights(solved.counts, solved.omega)
-    of_weights = xi.log_softmax(dim=1) + math.log(WEIGHTS_IN_TOKENS)
-    mass = solved.counts + of_weights.exp()
-    predictive = torch.where(mass > SMALLEST_MASS, mass.log(), of_weights)
-    return torch.where((lengths > 0)[:, None], predictive, xi)
+    nothing = torch.zeros_like(solved.counts)
+    mean, log_normaliser = solved.look.weights(nothing, nothing), solved.look.log_normaliser()
+    of_prior = mean - (log_normaliser - math.log(PRIOR_IN_TOKENS)).to(mean.dtype)[:, None]
+    mass = solved.counts + of_prior.exp()
+    predictive = torch.where(mass > SMALLEST_MASS, mass.log(), of_prior)
+    return torch.where((lengths > 0)[:, None], predictive, mean)
 
 
 def covariances(omega: Tensor, space: Space) -> Tensor:

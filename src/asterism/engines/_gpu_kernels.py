@@ -116,7 +116,6 @@ def draw_entries(
     last,
     top_total,
     before,
-    left_of_share,
     drawn,
     n_topics,
     beta,
@@ -156,9 +155,8 @@ def draw_entries(
             if weight_of_old > 0:
                 share, of_one = tl.maximum(tl.load(row + old), 1e-37), tl.load(rest + old)
                 in_top = mass_of_top(tl.load(row + old), old, lowest, last_tie, of_one)
-                left = tl.load(left_of_share + document * n_topics + old)
-                left *= 1 - of_one / (beta * weight_of_old.to(tl.float32))
-                remains = tl.maximum(left * share * weight_of_old.to(tl.float32) - in_top, 0.0).to(tl.float64)
+                left = tl.maximum(share - 1, 0.0) * (1 - of_one / (beta * weight_of_old.to(tl.float32)))
+                remains = tl.maximum(left * weight_of_old.to(tl.float32) - in_top, 0.0).to(tl.float64)
                 end_of_old = before_old + remains
                 gap = at_old - remains
         target = uniform(stream, token - begin_of_document) * (total + of_top - gap)

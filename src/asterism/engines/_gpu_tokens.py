@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..model.document import WEIGHTS_IN_TOKENS
 from ..model.joint import renews_curvature
 from ..model.tokens import LEAST_SHARE, LEAVINGS
 from . import _gpu_random as random
@@ -87,21 +86,6 @@ class Tokens(NamedTuple):
     place: Tensor  # in the document
 
 
-class Last(NamedTuple):
-    """What draws given all other tokens need: their last topics, and what is left of a topic's share without one."""
-
-    draws: Tensor  # [token]
-    left: Tensor  # [d, k]
-
-
-def shares_of_others(omega: Tensor, counts: Tensor, tau: float) -> tuple[Tensor, Tensor]:
-    """document.shares_of_others [d, k]."""
-    imagined = omega * (WEIGHTS_IN_TOKENS * tau / counts.sum(dim=1, keepdim=True).clamp_min(1))
-    shares = (counts + imagined).clamp_min(SMALLEST_SHARE)
-    lost = 1 + imagined * (1 - share_left(omega, 1 / tau))
-    return shares, (1 - lost / shares).clamp_min(0)
-
-
 def share_left(omega: Tensor, leaving: Tensor | float) -> Tensor:
     """tokens.share_left, by Newton's method for log(ω'/ω), as a part of the CPU's kernels does it."""
     y = -leaving / (1 + omega)
@@ -130,10 +114,10 @@ def leave_itself(
 
 
 def draw(
-    batch: DeviceBatch, first: int, last: int, weighed: Weighed, table: Table, streams: Tensor, before: Last | None
+    batch: DeviceBatch, first: int, last: int, weighed: Weighed, table: Table, streams: Tensor, before: Tensor | None
 ) -> Tensor:
     """Topics of the tokens of entries first:last, from each document's stream [d]: document.draw_tokens, or with what
-    was `before` document.redraw_tokens."""
+    their tokens had `before` document.redraw_tokens."""
     tokens, of_document = tokens_of_entries(batch, first, last)
     own = own_topics(batch.words[first:last].long(), of_document, table)
     mass, own_total = own_mass(own, weighed, table)
@@ -175,18 +159,18 @@ def _own_gap(
     own_total: Tensor,
     weighed: Weighed,
     table: Table,
-    before: Last,
+    topic: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """Where the mass of each token's last topic ends without the token, and how much of it is gone."""
-    topic = before.draws.long()
     place = _place_of(batch.words[first:][tokens.entry].long(), topic, table)
     listed = place >= 0
     pair = own.rows.starts[tokens.entry] + place
     pair = torch.where(listed, pair, 0)
     in_table, cell = own.pair[pair], tokens.document * table.n_topics + topic
-    left = before.left.view(-1)[cell] * (1 - table.rest[topic] / (table.beta * table.weights[in_table]))
+    itself = table.rest[topic] / (table.beta * table.weights[in_table])
+    left = (weighed.scale.view(-1)[cell] - 1).clamp_min(0) * (1 - itself)
     here = mass[pair].to(torch.float64)
-    remains = left * weighed.scale.view(-1)[cell] * table.weights[in_table] - weighed.rest_of_top.view(-1)[cell]
+    remains = left * table.weights[in_table] - weighed.rest_of_top.view(-1)[cell]
     through = (line[pair] - tokens.entry) * own_total[tokens.entry]
     end = through - here + remains.clamp_min(0).to(torch.float64)
     return torch.where(listed, end, 0), torch.where(listed, through - end, 0)

@@ -17,7 +17,7 @@ from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
 from ..model import memoized, random, svi, words
-from ..model.document import INFER_STEPS, INFER_TOL, WEIGHTS_IN_TOKENS
+from ..model.document import INFER_STEPS, INFER_TOL, PRIOR_IN_TOKENS
 from ..model.joint import embedding_precision, posterior_cov
 from ..model.lda import WordWeights
 from ..model.memoized import Relaxation, Relaxed, Sums
@@ -178,10 +178,10 @@ class CpuEngine(HostMemory):
         settings = Relaxation(self.settings.topics_per_document, n_steps)
         for some in _few_at_a_time(batch, topics):
             part, drawn = batch[some], draws[offsets[some.start] : offsets[some.stop]]
-            weights, shrinkage = np.empty((2, len(part), topics.n_topics), self.dtype)
-            _, no_covs = self._no_room()
-            self._relax(prepared, part, settings, drawn, embedding[some], weights, shrinkage, no_covs)
-            self._redraw(prepared, part, random.stream(seed, sweep, part.documents), weights, shrinkage, drawn)
+            weights = np.empty((len(part), topics.n_topics), self.dtype)
+            arrays = drawn, embedding[some], weights, *self._no_room()
+            self._relax(prepared, part, settings, *arrays, in_tokens=PRIOR_IN_TOKENS)
+            self._redraw(prepared, part, random.stream(seed, sweep, part.documents), weights, drawn)
 
     def relax(
         self, prepared: CpuTopics, batch: Batch, embedding: Floats, n_steps: int, sweep: int, is_counted: bool = True
@@ -252,7 +252,7 @@ class CpuEngine(HostMemory):
         no_shrinkage, no_covs = self._no_room()
         shrinkage = np.empty_like(documents.weights) if with_cov else no_shrinkage
         arrays = *documents.arrays(), shrinkage, no_covs
-        self._relax(prepared, batch, settings, NO_DRAWS, *arrays, in_tokens=WEIGHTS_IN_TOKENS)
+        self._relax(prepared, batch, settings, NO_DRAWS, *arrays, in_tokens=PRIOR_IN_TOKENS)
         return replace(documents, cov=self._covs(prepared.topics, 1 / shrinkage - 1)) if with_cov else documents
 
     def _covs(self, topics: Topics, omega: Floats) -> Floats:
@@ -285,13 +285,10 @@ class CpuEngine(HostMemory):
         arguments = corpus_of(batch), prepared.table, self.settings.topics_per_document, streams, weights, draws
         self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, token_kernels.draw_documents, *arguments)
 
-    def _redraw(
-        self, prepared: CpuTopics, batch: Batch, streams: Any, weights: Floats, shrinkage: Floats, draws: Ints
-    ) -> None:
+    def _redraw(self, prepared: CpuTopics, batch: Batch, streams: Any, weights: Floats, draws: Ints) -> None:
         """The same, each given all others."""
-        priors = prepared.topics.priors
-        how = self.settings.topics_per_document, priors.tau, priors.beta
-        arguments = corpus_of(batch), prepared.table, *how, streams, weights, shrinkage, draws
+        how = self.settings.topics_per_document, prepared.topics.priors.beta
+        arguments = corpus_of(batch), prepared.table, *how, streams, weights, draws
         self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, token_kernels.redraw_documents, *arguments)
 
     def log_likelihood(self, prepared: CpuTopics, weights: Floats, batch: Batch) -> Floats:

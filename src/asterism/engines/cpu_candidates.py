@@ -97,21 +97,18 @@ class CpuCandidateEngine(CpuEngine):
             found = self._solve(prepared, batch, settings, streams, NO_DRAWS, documents.embedding, *nothing)
             np.dot(documents.embedding, prepared.space.embedding_by_dim, documents.weights)
         documents.weights[:] += prepared.space.mean
-        cov = None
+        weights = documents.weights.astype(np.float64) if with_cov else np.empty((0, 0))
         # Only candidates have been moved from m + U γ.
         for d, (start, size) in enumerate(zip(found.starts, found.sizes, strict=False)):
-            listed = slice(start, start + size)
-            documents.weights[d, found.topics[listed]] += found.residual[listed]
-        if with_cov:
-            shares = special.softmax(documents.weights.astype(np.float64), axis=1)
-            cov = self._covs(topics, shares * (batch.lengths / topics.priors.tau)[:, None])
-        for written in np.flatnonzero(batch.lengths):
-            start, size = found.starts[written], found.sizes[written]
             listed, counts = slice(start, start + size), np.zeros(topics.n_topics)
+            if with_cov:
+                weights[d, found.topics[listed]] += found.residual[listed]
             counts[found.topics[listed]] = topics.priors.tau * (found.residual[listed] + found.omega[listed])
-            weights, log_normaliser = documents.weights[written], float(found.log_normaliser[written])
-            documents.weights[written] = predictive_weights(weights, np.maximum(counts, 0), log_normaliser)
-        return replace(documents, cov=cov)
+            documents.weights[d] = predictive_weights(documents.weights[d], np.maximum(counts, 0))
+        if not with_cov:
+            return documents
+        shares = special.softmax(weights, axis=1)
+        return replace(documents, cov=self._covs(topics, shares * (batch.lengths / topics.priors.tau)[:, None]))
 
     def _near(self, topics: Topics) -> Near:
         if self._grouped is None or self._grouped[0].embedding is not topics.embedding:

@@ -39,12 +39,12 @@ from ._gpu_corpus import (
     token_words,
     write,
 )
-from ._gpu_joint import DenseLook, Look, Solved, Space, covariances, predictive_weights, solve
+from ._gpu_joint import DenseLook, Look, Solved, Space, covariances, predictive_shares, predictive_weights, solve
 from ._gpu_memory import DeviceMemory
 from ._gpu_room import Room
 from ._gpu_rows import heaviest, row_sums, rows_of
 from ._gpu_tables import draw_table, space_of, table_on
-from ._gpu_tokens import Expectation, Last, Table
+from ._gpu_tokens import Expectation, Table
 
 Tensor = Any
 
@@ -141,7 +141,8 @@ class GpuEngine(DeviceMemory):
             before = as_topics(draws[begin:end], self.device).long()
             counts = tokens.count_topics(some, before, topics.n_topics, self._real)
             solved = solve(self._look_at(prepared), prepared.space, gamma, counts, some.lengths, n_steps)
-            write(self._redraw(prepared, some, solved, before, self._streams(some, seed, sweep)), draws[begin:end])
+            shares, streams = predictive_shares(solved), self._streams(some, seed, sweep)
+            write(self._draw(prepared.table, some, shares, streams, before), draws[begin:end])
             write(solved.embedding, embedding[first:last])
 
         self._weights_room.alike(len(batch), size_of_document(topics), part)
@@ -202,18 +203,11 @@ class GpuEngine(DeviceMemory):
             torch.cholesky_inverse(solved.factor).sum(dim=0),
         ]
 
-    def _redraw(
-        self, prepared: GpuTopics, batch: DeviceBatch, solved: Solved, draws: Tensor, streams: Tensor
-    ) -> Tensor:
-        """document.redraw_tokens of all documents."""
-        shares, left = tokens.shares_of_others(solved.omega, solved.counts, prepared.space.tau)
-        return self._draw(prepared.table, batch, shares, streams, Last(draws, left))
-
     def _draw(
-        self, table: Table, batch: DeviceBatch, shares: Tensor, streams: Tensor, before: Last | None = None
+        self, table: Table, batch: DeviceBatch, shares: Tensor, streams: Tensor, before: Tensor | None = None
     ) -> Tensor:
-        """A topic for every token, given its document's shares of topics [d, k]; given all other tokens, too, where
-        there are draws `before`."""
+        """A topic for every token, given its document's shares of topics [d, k]; where these have counted the draws
+        `before`, given all other tokens."""
         top = heaviest(shares, self.settings.topics_per_document)
         if self._kernels is not None:
             return self._kernels.draw(batch, shares, top, table, streams, before)
@@ -222,7 +216,7 @@ class GpuEngine(DeviceMemory):
 
         def part(first: int, last: int) -> None:
             begin, end = _bounds(batch.token_offsets, first, last)
-            last_ones = None if before is None else before._replace(draws=before.draws[begin:end])
+            last_ones = None if before is None else before[begin:end]
             drawn[begin:end] = tokens.draw(batch, first, last, weighed, table, streams, last_ones)
 
         self._pairs_room.each(tokens.pairs_of(batch, table), part)

@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from scipy import special
 
 from . import random, tokens
-from .joint import Solution, TopicCounts, renews_curvature, solve
+from .joint import TopicCounts, renews_curvature, solve
 from .state import Floats, Ints, LocalSettings, Topics
 from .words import DrawTable
 
 # infer_document: Newton steps at most, and when to stop (joint.solve).
 INFER_STEPS = 100
 INFER_TOL = 1e-3
-# In predictions a document's weights count like so many tokens beside its own: weights alone take too many tokens from
-# its topics, and tokens alone know no other topic (docs/inference.md).
-WEIGHTS_IN_TOKENS = 6.0
+# In predictions a document's prior counts like so many tokens beside its own, which alone know no other topic
+# (docs/inference.md).
+PRIOR_IN_TOKENS = 6.0
 # Added to Adagrad's sum of squares, against division by zero.
 ADAGRAD_FLOOR = 1e-8
 
@@ -87,14 +87,12 @@ def redraw_tokens(
     words: Ints,
     counts: Ints,
     draws: Ints,
-    solution: Solution,
+    weights: Floats,
     uniforms: Floats,
     n_top: int,
 ) -> Ints:
-    """A topic for every token, as the document's others predict it: each leaves its last draw, which the document and
-    the topics have counted, first."""
-    shares, left = shares_of_others(1 / solution.shrinkage - 1, solution.topic_counts, topics.priors.tau)
-    weights = np.log(np.maximum(shares, np.finfo(float).tiny))
+    """A topic for every token by predictive weights: each leaves its last draw, which they and the topics have
+    counted, first."""
     top = tokens.heaviest_topics(weights, n_top)
     token_weight = table.rest / topics.priors.beta  # of one token in a topic
     drawn = np.empty_like(draws)
@@ -105,18 +103,10 @@ def redraw_tokens(
         (of_top,) = np.nonzero(top == k)
         if len(places):
             place, in_top = places[0], mass[own.stop - own.start + of_top].sum()
-            left_of_mass = left[k] * (1 - token_weight[k] / table.weights[own.start + place])
+            left_of_mass = (1 - np.exp(-weights[k])) * (1 - token_weight[k] / table.weights[own.start + place])
             mass[place] = max(0.0, left_of_mass * (mass[place] + in_top) - in_top)
         drawn[token] = tokens.draw(candidates, mass, uniforms[token : token + 1])[0]
     return drawn
-
-
-def shares_of_others(omega: Floats, topic_counts: Floats, tau: float) -> tuple[Floats, Floats]:
-    """n_k + c θ_k, by which predictions are made, and what is left of it, as a share, when a token leaves topic k."""
-    imagined = WEIGHTS_IN_TOKENS * tau * omega / topic_counts.sum()
-    shares = np.maximum(topic_counts + imagined, np.finfo(float).tiny)
-    lost = 1 + imagined * (1 - tokens.share_left(omega, 1 / tau))
-    return shares, np.maximum(0, 1 - lost / shares)
 
 
 def infer_document(
@@ -125,18 +115,23 @@ def infer_document(
     """γ, predictive weights and ω of a document under fixed topics."""
     topic_counts = expectation(table, words, counts, n_top, topics.priors.tau)
     solution = solve(topics, np.zeros(topics.n_dims), topic_counts, INFER_STEPS, INFER_TOL)
-    log_normaliser = float(special.logsumexp(solution.weights))
-    weights = predictive_weights(solution.weights, solution.topic_counts, log_normaliser)
+    weights = predictive_weights(prior_mean(solution.embedding, topics), solution.topic_counts)
     return solution.embedding, weights, 1 / solution.shrinkage - 1
 
 
-def predictive_weights(weights: Floats, topic_counts: Floats, log_normaliser: float) -> Floats:
-    """log (n_k + c θ_k) with θ = exp(ξ - ζ): of the topics that the document's next tokens will have. ξ itself where it
-    has no tokens."""
+def prior_mean(embedding: Floats, topics: Topics) -> Floats:
+    """μ = m + U γ."""
+    return np.asarray(topics.mean + topics.embedding @ embedding)
+
+
+def predictive_weights(mean: Floats, topic_counts: Floats, log_rest: float = -np.inf) -> Floats:
+    """log (n_k + c π_k) with π = softmax(μ): of the topics that the document's next tokens will have. μ itself where it
+    has no tokens. Topics that are not listed weigh exp(log_rest)."""
     if not topic_counts.any():
-        return weights
+        return mean
+    log_normaliser = np.logaddexp(special.logsumexp(mean), log_rest)
     counted = np.log(np.maximum(topic_counts, np.finfo(float).tiny))
-    return np.asarray(np.logaddexp(counted, np.log(WEIGHTS_IN_TOKENS) + weights - log_normaliser))
+    return np.asarray(np.logaddexp(counted, np.log(PRIOR_IN_TOKENS) + mean - log_normaliser))
 
 
 def expectation(

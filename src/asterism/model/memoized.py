@@ -123,8 +123,10 @@ def redraw_document(
 ) -> tuple[Ints, Floats]:
     """A document's next draws and γ, from its last ones."""
     solution = relax_document(topics, table, words, counts, draws, embedding, settings)
+    mean = document.prior_mean(solution.embedding, topics)
+    weights = document.predictive_weights(mean, solution.topic_counts)
     uniforms = uniforms_of(key, len(draws))
-    redrawn = document.redraw_tokens(topics, table, words, counts, draws, solution, uniforms, settings.n_top)
+    redrawn = document.redraw_tokens(topics, table, words, counts, draws, weights, uniforms, settings.n_top)
     return redrawn, solution.embedding
 
 
@@ -173,13 +175,15 @@ def redraw_among_candidates(
 ) -> tuple[Ints, Floats]:
     """redraw_document with some of the topics, chosen by its last γ."""
     solution, narrow = relax_among_candidates(topics, table, near, words, counts, draws, embedding, settings)
+    mean, log_rest = document.prior_mean(solution.embedding, narrow.topics), narrow.rest.log_weight(solution.embedding)
+    weights = document.predictive_weights(mean, solution.topic_counts, log_rest)
     redrawn = document.redraw_tokens(
         narrow.topics,
         narrow.table,
         np.arange(len(words)),
         counts,
         np.searchsorted(narrow.chosen, draws),
-        solution,
+        weights,
         uniforms_of(key, len(draws)),
         settings.n_top,
     )
@@ -193,12 +197,11 @@ def infer_among_candidates(
     nothing = np.zeros(topics.n_dims)
     settings = Relaxation(n_top, document.INFER_STEPS, document.INFER_TOL, is_counted=False)
     solution, narrow = relax_among_candidates(topics, table, near, words, counts, None, nothing, settings)
-    log_rest = narrow.rest.log_weight(solution.embedding)
-    log_normaliser = float(np.logaddexp(special.logsumexp(solution.weights), log_rest))
-    weights, drawn = topics.mean + topics.embedding @ solution.embedding, np.zeros(topics.n_topics)
+    mean, drawn = document.prior_mean(solution.embedding, topics), np.zeros(topics.n_topics)
+    weights = mean.copy()
     weights[narrow.chosen], drawn[narrow.chosen] = solution.weights, solution.topic_counts
     omega = special.softmax(weights) * drawn.sum() / topics.priors.tau
-    return solution.embedding, document.predictive_weights(weights, drawn, log_normaliser), omega
+    return solution.embedding, document.predictive_weights(mean, drawn), omega
 
 
 def expected_word_topic(

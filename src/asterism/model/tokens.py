@@ -6,7 +6,7 @@ is laid out in two buckets that are summed apart, so that the second is shared b
     own   exp(ξ_k) (weight_kv - rest_k [k among the K_s])   over the word's own topics
     top   exp(ξ_k) rest_k                                   over the document's K_s topics
 
-Memoized inference draws a token given all others, as the collapsed Gibbs sampler of LDA does: n_k + c θ_k takes the
+Memoized inference draws a token given all others, as the collapsed Gibbs sampler of LDA does: n_k + c π_k takes the
 place of exp(ξ_k), as in predictions, and what the token was drawn last is left out of its word's counts and of its
 document's. Otherwise it would confirm itself, the more so the smaller τ and the rarer the word. Where counts are
 expected ones, what a token has in each topic leaves both likewise.
