@@ -22,7 +22,7 @@ FIRST_ALPHA, FIRST_ALPHA_TOTAL = 0.1, 100.0
 # Hyper-parameters are learned, and the end is looked for, every so many sweeps.
 CHECK_EVERY = 10
 # The end: predictions of tokens from all other tokens improve by less than this in the last fifth of the sweeps.
-SETTLED = 0.002
+SETTLED = 0.001
 # Small corpora, by tokens x topics, are tried from several random starts for so many sweeps.
 TRIALS, TRIAL_SWEEPS, CHEAP_TO_TRY = 5, 20, 2**23
 # Large corpora begin with a part of the documents: the more tokens a topic has, the more sweeps it takes to move. Each
