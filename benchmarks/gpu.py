@@ -29,7 +29,6 @@ from _planted import Planted, draw_corpus, planted_topics, share_recovered
 from asterism.corpus.uci import read_counts
 from asterism.engines import select_engine
 from asterism.engines._gpu_rows import heaviest, rows_of
-from asterism.engines._gpu_tokens import Last
 from asterism.engines.gpu import GpuEngine, fused_kernels
 from asterism.evaluation.completion import Completion, split_tokens
 from asterism.inference.memoized import MemoizedLearner, MemoizedSettings, unknown_topics
@@ -202,7 +201,8 @@ def kernels(given: argparse.Namespace) -> None:
     look = fused.StreamedLook(space, gamma)
     zeta = look.normalised(counts, batch.lengths, look.log_normaliser())
     omega = look.omega(counts, batch.lengths, zeta)
-    top, streams = heaviest(omega, 50), engine._streams(batch, 0, 0)
+    shares = counts + look.prior_shares(look.log_normaliser())
+    top, streams = heaviest(shares, 50), engine._streams(batch, 0, 0)
     walks = draws[:, None].repeat(1, 3)
     expected = torch.zeros(len(table.topics), dtype=torch.int64, device=device)
     n_pairs, cells = int(table.indptr.diff()[batch.words.long()].sum()), n_documents * n_topics
@@ -212,9 +212,9 @@ def kernels(given: argparse.Namespace) -> None:
         "sum_omega": (lambda: look._sums(counts, batch.lengths, zeta, False), 4 * cells, 3 * product),
         "sum_omega, forces": (lambda: look._sums(counts, batch.lengths, zeta, True), 4 * cells, 6 * product),
         "fill_omega": (lambda: look.omega(counts, batch.lengths, zeta), 8 * cells, 3 * product),
-        "heaviest": (lambda: heaviest(omega, 50), 4 * cells, 0),
-        "draw_entries": (lambda: fused.draw(batch, omega, top, table, streams, Last(draws, omega)), 72 * n_pairs, 0),
-        "expect_entries": (lambda: fused.expected_counts(batch, omega, top, table, 1.0, 0.0), 168 * n_pairs, 0),
+        "heaviest": (lambda: heaviest(shares, 50), 4 * cells, 0),
+        "draw_entries": (lambda: fused.draw(batch, shares, top, table, streams, draws), 72 * n_pairs, 0),
+        "expect_entries": (lambda: fused.expected_counts(batch, shares, top, table, 1.0, 0.0), 168 * n_pairs, 0),
         "spread_entries": (lambda: fused.spread(batch, omega, table, 1.0, 0.0, 2**16, expected), 168 * n_pairs, 0),
         "count_in_groups": (lambda: fused.counts_in_groups(rows_of(batch.lengths), walks), 36 * len(draws), 0),
         "count_words": (lambda: engine.count_words(batch, draws, n_topics), 24 * len(draws), 0),
