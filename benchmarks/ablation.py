@@ -64,8 +64,8 @@ def without_mean(topics: Any, total: Any, *rest: Any) -> Any:
     return replace(grown, mean=0 * grown.mean), expansion
 
 
-def by_weights(engine: Any, prepared: Any, batch: Any, streams: Any, weights: Any, shrinkage: Any, draws: Any) -> None:
-    """Draws by topic weights, with the token's own last draw in the counts."""
+def of_all_tokens(engine: Any, prepared: Any, batch: Any, streams: Any, weights: Any, draws: Any) -> None:
+    """Draws with the token's own last draw in all counts."""
     engine._draw(prepared, batch, streams, weights, draws)
 
 
@@ -96,7 +96,7 @@ VARIANTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("50 sweeps of LDA before", {"warm_sweeps": 50}, {}),
     ("no soft sweeps", {"draw_sweeps": 30, "max_sweeps": 30}, {}),
     ("one sweep of draws", {"draw_sweeps": 1}, {}),
-    ("draws by topic weights", {}, {"asterism.engines.cpu.CpuEngine._redraw": by_weights}),
+    ("draws given the token itself, too", {}, {"asterism.engines.cpu.CpuEngine._redraw": of_all_tokens}),
     ("embeddings of LDA's draws", {}, {"asterism.inference.memoized.MemoizedLearner._conclude_draws": averaging_only}),
     ("soft sweeps with whole counts of words", {}, {"asterism.model.memoized.Relaxation.counted": of_whole_counts}),
     ("a document's prior counts like 2 tokens", {}, {"asterism.engines.cpu.PRIOR_IN_TOKENS": 2.0}),
