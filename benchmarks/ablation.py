@@ -88,12 +88,15 @@ def _alone(outer: Any) -> Any:
 
 memoized_couple, memoized_update = memoized.couple, memoized.update
 UPDATE, COUPLE = "asterism.model.memoized.update", "asterism.model.memoized.couple"
+SETTLED = "asterism.inference.warm_start.SETTLED"
 
 # Name, settings of the estimator, what is replaced.
 VARIANTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("defaults", {}, {}),
     ("no LDA before", {"init": "random"}, {}),
     ("50 sweeps of LDA before", {"warm_sweeps": 50}, {}),
+    ("LDA until a fifth gains .004", {}, {SETTLED: 0.004}),
+    ("LDA until a fifth gains .0003", {}, {SETTLED: 0.0003}),
     ("no soft sweeps", {"draw_sweeps": 30, "max_sweeps": 30}, {}),
     ("one sweep of draws", {"draw_sweeps": 1}, {}),
     ("draws given the token itself, too", {}, {"asterism.engines.cpu.CpuEngine._redraw": of_all_tokens}),
@@ -142,7 +145,7 @@ class SharedStart:
 def run(corpus: Corpus, n_threads: int, seed: int) -> dict[str, dict[str, float]]:
     start, found = SharedStart(), {}
     for name, settings, replaced in VARIANTS:
-        key = tuple((setting, settings.get(setting)) for setting in ("init", "warm_sweeps", "learn_beta"))
+        key = *(settings.get(name) for name in ("init", "warm_sweeps", "learn_beta")), replaced.get(SETTLED)
         with ExitStack() as stack:
             stack.enter_context(patch.object(learner.MemoizedLearner, "warm_up", start(key)))
             for target, value in replaced.items():
