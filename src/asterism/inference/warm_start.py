@@ -21,10 +21,11 @@ from .lda_samplers import LdaSampler
 FIRST_ALPHA, FIRST_ALPHA_TOTAL = 0.1, 100.0
 # Hyper-parameters are learned, and the end is looked for, every so many sweeps.
 CHECK_EVERY = 10
-# The end: predictions of tokens from all other tokens improve by less than this in the last fifth of the sweeps.
-SETTLED = 0.001
-# Small corpora, by tokens x topics, are tried from several random starts for so many sweeps.
-TRIALS, TRIAL_SWEEPS, CHEAP_TO_TRY = 5, 20, 2**23
+# The end: predictions of tokens from all other tokens improve by less than this in the last fifth of the sweeps. With
+# few topics of many tokens a plateau of hundreds of sweeps is not the end, so there are no fewer than this.
+SETTLED, FEWEST_SWEEPS = 0.001, 1000
+# Small corpora, by tokens x topics, are tried from several random starts for so many sweeps, and have no fewest.
+TRIALS, TRIAL_SWEEPS, SMALL = 5, 20, 2**23
 # Large corpora begin with a part of the documents: the more tokens a topic has, the more sweeps it takes to move. Each
 # stage has so many times the documents of the one before, and all but the last so many sweeps at most.
 STAGE_GROWTH, STAGE_SWEEPS = 5, 300
@@ -55,7 +56,11 @@ def best_start(starts: Iterable[WarmStart], most: int) -> Generator[int, None, W
 
 def n_trials(corpus: Batch, n_topics: int) -> int:
     """How many starts are tried: with little to sweep over, a single one may stay with poor topics."""
-    return TRIALS if corpus.token_offsets[-1] * n_topics <= CHEAP_TO_TRY else 1
+    return TRIALS if is_small(corpus, n_topics) else 1
+
+
+def is_small(corpus: Batch, n_topics: int) -> bool:
+    return bool(corpus.token_offsets[-1] * n_topics <= SMALL)
 
 
 class WarmStart:
@@ -65,6 +70,7 @@ class WarmStart:
         """`before` is the stage before this one, with fewer documents."""
         self.corpus, self.sampler, self.learns_beta = corpus, sampler, learns_beta
         n_topics = sampler.topics.n_topics
+        self.fewest = 0 if is_small(corpus, n_topics) else FEWEST_SWEEPS
         self.alpha: Floats = np.full(n_topics, min(FIRST_ALPHA, FIRST_ALPHA_TOTAL / n_topics))
         self.first_sweep = self.n_sweeps = 0
         if before is not None:
@@ -113,6 +119,6 @@ class WarmStart:
     def _has_settled(self) -> bool:
         """Means over CHECK_EVERY sweeps are compared, so that the sampler's noise does not decide."""
         before = len(self.scores) * 4 // 5
-        if before < 2 * CHECK_EVERY:
+        if before < 2 * CHECK_EVERY or self.n_sweeps < self.fewest:
             return False
         return bool(np.mean(self.scores[-CHECK_EVERY:]) - np.mean(self.scores[before - CHECK_EVERY : before]) < SETTLED)
