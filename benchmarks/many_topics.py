@@ -30,7 +30,7 @@ from asterism.evaluation.completion import completion_score
 
 CACHE = ROOT / "benchmarks" / ".cache" / "many_topics"
 CANDIDATES, MOST_EXACT = 512, 4096
-SETTINGS = {"warm_sweeps": 300, "draw_sweeps": 4, "max_sweeps": 8, "random_state": 0}
+SETTINGS = {"warm_sweeps": 300, "draw_sweeps": 4, "max_sweeps": 6, "random_state": 0}
 FEWEST, SAME, SHOWN = 20, 0.9, 20
 
 

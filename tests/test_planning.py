@@ -78,6 +78,19 @@ def test_fit_refuses_what_cannot_fit_with_the_numbers(counts, monkeypatch, caplo
     assert "20 topics of 600 documents need about" in caplog.text
 
 
+def test_a_long_fit_tells_its_seconds_beforehand_and_learns_the_same(counts, monkeypatch, caplog, capsys):
+    model = TopicEmbeddingModel(20, 5, warm_sweeps=2, draw_sweeps=1, max_sweeps=2, random_state=0, verbose=True)
+    with caplog.at_level(logging.INFO, "asterism.topic_model"):
+        short = model.fit(counts).topic_embeddings_
+        assert "a sweep:" not in caplog.text
+        monkeypatch.setattr(planning, "TRIED", 20 * 100)
+        monkeypatch.setattr(planning, "LONG", 2)
+        model.fit(counts)
+    assert "a sweep: LDA " in caplog.text
+    assert "20 topics of 600 documents need about" in capsys.readouterr().err
+    np.testing.assert_array_equal(model.topic_embeddings_, short)
+
+
 def test_available_memory_is_what_the_group_may_have(tmp_path, monkeypatch):
     assert planning.available_memory() > 10**7
     (tmp_path / "memory.max").write_text("5000\n")

@@ -20,6 +20,8 @@ from .model.walks import PROPOSALS
 # Documents times topics that are tried, and bounds of how many documents that may be; and a quarter of them, which
 # tells what a sweep costs as such and what a token adds to it.
 TRIED, FEWEST_TRIED, MOST_TRIED = 2**22, 32, 2048
+# A fit tries them, too, where it has so many times as many documents.
+LONG = 20
 
 # Bytes an entry of what training keeps and of what passes: counts of words as they come and as a batch, a token's place
 # in both orders, sorting tokens to count them, a pair of word and topic while counts are exchanged, and in soft sweeps.
@@ -129,7 +131,7 @@ def sweep_seconds(
     """Seconds that a sweep over all documents takes, from sweeps over a few of them: a cost of the sweep as such and
     one of every token. Words come to have more topics than in a few documents, so sweeps with draws or expectations
     take rather more."""
-    n = min(max(TRIED // n_topics, FEWEST_TRIED), MOST_TRIED)
+    n = n_tried(n_topics)
     few, more = counts[: n // 4], counts[:n]
     for _ in range(2):  # the first time compiles
         tried = [_tried(learner_of(some)) for some in (few, more)]
@@ -139,6 +141,15 @@ def sweep_seconds(
         a_token = max(0.0, tried[1][kind] - tried[0][kind]) / max(1, of_more - of_few)
         found[kind] = float(tried[1][kind] + a_token * max(0, tokens - of_more))
     return found
+
+
+def n_tried(n_topics: int) -> int:
+    return min(max(TRIED // n_topics, FEWEST_TRIED), MOST_TRIED)
+
+
+def is_long(n_documents: int, n_topics: int) -> bool:
+    """Whether training takes so long that a trial before it does not matter."""
+    return n_documents >= LONG * n_tried(n_topics)
 
 
 def _tried(learner: Learner) -> dict[str, float]:

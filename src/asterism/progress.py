@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from rich.progress import ProgressColumn
 
 
+def show(message: str, enabled: bool) -> None:
+    """A line on standard error, where the bar will be."""
+    if enabled:
+        from rich.console import Console
+
+        Console(stderr=True).print(message, highlight=False)
+
+
 @contextmanager
 def progress_bar(enabled: bool) -> Iterator[Report]:
     """A function that takes the training's progress; on standard error, gone without trace when disabled."""

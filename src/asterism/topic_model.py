@@ -28,8 +28,8 @@ from .inference.svi import NOTHING_SEEN, Seen, SviSettings, Update, consecutive_
 from .model import random
 from .model.state import Batch, Floats
 from .parameters import check_parameters, check_whole
-from .planning import Plan, Size, available_memory, sweep_seconds
-from .progress import progress_bar
+from .planning import Plan, Size, available_memory, is_long, sweep_seconds
+from .progress import progress_bar, show
 from .training import SweepRecord, TrainingSettings, train
 
 logger = logging.getLogger(__name__)
@@ -108,10 +108,10 @@ class TopicModel(ReadsDocuments, ClassNamePrefixFeaturesOutMixin, TransformerMix
             counts = self._more_counts(X) if goes_on else self._first_counts(X)
             if not goes_on:
                 self._begin(counts)
-            self._check_memory(counts)
+            engine = self._engine()
+            self._announce(counts, engine, goes_on)
             heldout, rows = self._hold_out(counts)
             with progress_bar(self.verbose) as report:
-                engine = self._engine()
                 learner = self._learner(counts[rows], engine, goes_on)
                 trained = train(learner, len(rows), heldout, engine, self._training(), report)
         self.state_ = trained.topics
@@ -127,9 +127,7 @@ class TopicModel(ReadsDocuments, ClassNamePrefixFeaturesOutMixin, TransformerMix
         fresh: TopicModel = clone(self)
         counts = fresh._first_counts(X)
         fresh._begin(counts)
-        engine = fresh._engine()
-        seconds = sweep_seconds(counts, self.n_topics, lambda some: fresh._learner(some, engine, goes_on=False))
-        return replace(fresh._planned(counts), seconds=seconds)
+        return fresh._with_seconds(fresh._planned(counts), counts, fresh._engine())
 
     # --- documents --------------------------------------------------------------------------------------------
 
@@ -223,11 +221,20 @@ class TopicModel(ReadsDocuments, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def _planned(self, counts: sparse.csr_matrix) -> Plan:
         return Plan(*self._memory(counts), available_memory())
 
-    def _check_memory(self, counts: sparse.csr_matrix) -> None:
+    def _with_seconds(self, plan: Plan, counts: sparse.csr_matrix, engine: Any) -> Plan:
+        """The plan with seconds a sweep, found by trying a few documents."""
+        learner_of = lambda some: self._learner(some, engine, goes_on=False)  # noqa: E731
+        return replace(plan, seconds=sweep_seconds(counts, self.n_topics, learner_of))
+
+    def _announce(self, counts: sparse.csr_matrix, engine: Any, goes_on: bool) -> None:
+        """Say what training will need, or refuse it; where a trial takes long beside training, without seconds."""
         planned = self._planned(counts)
-        logger.info("%s", planned)
         if not planned.fits:
             raise InputError(f"{planned}: fewer topics, or fewer documents and words, need less")
+        if is_long(counts.shape[0], self.n_topics) and not goes_on:
+            planned = self._with_seconds(planned, counts, engine)
+        logger.info("%s", planned)
+        show(str(planned), self.verbose)
 
     def _hold_out(self, counts: sparse.csr_matrix) -> tuple[Completion | None, NDArray[np.int64]]:
         """Documents to watch convergence on, and the rows that are left to learn from."""

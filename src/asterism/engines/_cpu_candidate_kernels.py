@@ -18,6 +18,7 @@ from ._cpu_joint_kernels import (
     LARGEST_SMALL,
     Scratch,
     Slots,
+    find_forces,
     find_weights,
     invert,
     large_omega,
@@ -329,11 +330,13 @@ def relax_among_candidates(
                 value[1],
                 value[2],
                 value[3],
+                value[4],
                 of_dims[0],
                 move,
                 of_dims[1],
                 of_dims[2],
                 of_dims[3],
+                of_dims[4],
                 factor,
                 of_topics[0][:n].reshape((1, n)),
                 of_topics[1][:n].reshape((1, n)),
@@ -345,7 +348,6 @@ def relax_among_candidates(
                 heavy,
                 sums[0],
                 of_topics[5][:n],
-                scratch.pull,
                 scratch.rows,
                 scratch.H,
                 scratch.rhs,
@@ -360,8 +362,7 @@ def relax_among_candidates(
                 find_weights(0, 0, document, own_table, small, is_soft, counted, slots, work, candidates)
                 if slots.is_last[0] == 1:
                     break
-                np.dot(slots.mean[0], U, slots.gradient[0])
-                np.dot(slots.embedding[0], space.precision, slots.pull[0])
+                find_forces(1, small, slots)
                 move_embedding(0, n_tokens, tol, small, slots, work)
                 slots.step[0] += 1
                 if slots.step[0] >= n_left:

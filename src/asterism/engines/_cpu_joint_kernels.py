@@ -42,13 +42,15 @@ class Slots(NamedTuple):
     rise: Array  # g's of the last step
     moved: Array  # Σ |n - n before|
     log_rest: Array  # weight of all topics that have no column here
+    h_sum: Array  # Σ h
     embedding: Array  # γ [slot, m]
     move: Array  # the last step [slot, m]
     gradient: Array  # U'(n - N θ) [slot, m]
     pull: Array  # P γ [slot, m]
     rest: Array  # vector of the topics that have no column here [slot, m]
+    h_vector: Array  # Σ h u [slot, m]
     factor: Array  # L with H = L L', lower [slot, m, m]
-    mean: Array  # μ, then n - N θ [slot, k]
+    mean: Array  # μ, then n - N θ, then h [slot, k]
     omega: Array  # N θ / τ [slot, k]
     counts: Array  # n [slot, k]
     is_top: Array  # the K_s heaviest topics as marks [slot, k]
@@ -60,8 +62,7 @@ class Scratch(NamedTuple):
     base: Array  # exp of what ω is a function of, at some ζ; 0 for heavy topics [k]
     heavy: Array  # topics whose ω is large [k]
     heavy_omega: Array  # theirs [k]
-    h: Array  # h, or n before [k]
-    pull: Array  # Σ h u [m]
+    before: Array  # n of the last step [k]
     rows: Array  # rows whose products add up to H [heavy + 1, m]: light topics, then the heavy ones
     H: Array  # [m, m]
     rhs: Array  # g [m]
@@ -73,8 +74,8 @@ def new_slots(space: Any) -> Any:
     real = space.embedding.dtype
     # Few kinds of arrays: each is compiled for itself.
     number = np.zeros((3, SLOTS), np.int64)
-    value = np.zeros((4, SLOTS), np.float64)
-    of_dims, of_topics = np.zeros((4, SLOTS, n_dims), real), np.zeros((3, SLOTS, n_topics), real)
+    value = np.zeros((5, SLOTS), np.float64)
+    of_dims, of_topics = np.zeros((5, SLOTS, n_dims), real), np.zeros((3, SLOTS, n_topics), real)
     number[0], value[3] = -1, -np.inf
     return Slots(
         number[0],
@@ -84,11 +85,13 @@ def new_slots(space: Any) -> Any:
         value[1],
         value[2],
         value[3],
+        value[4],
         of_dims[0],
         np.zeros((SLOTS, n_dims), np.float64),
         of_dims[1],
         of_dims[2],
         of_dims[3],
+        of_dims[4],
         np.zeros((SLOTS, n_dims, n_dims), np.float64),
         of_topics[0],
         of_topics[1],
@@ -106,7 +109,6 @@ def new_scratch(space: Any) -> Any:
         np.empty(n_topics, np.int32),
         np.empty(n_topics, np.float64),
         np.empty(n_topics, real),
-        np.empty(n_dims, real),
         np.empty((min(n_topics, int(1 / LIGHT)) + 2, n_dims), real),
         np.empty((n_dims, n_dims), real),
         np.empty(n_dims, np.float64),
@@ -273,12 +275,12 @@ def fill_omega(scale: Any, base: Array, out: Array) -> None:
 
 
 @passage
-def factorise_curvature(total: float, h_rest: float, rest: Array, space: Any, scratch: Any, out: Array) -> None:
-    """The factor of joint.curvature, given h and Σ h."""
+def factorise_curvature(slot: int, h_rest: float, space: Any, slots: Any, scratch: Any) -> None:
+    """The factor of joint.curvature, given h, Σ h and Σ h u."""
     n_topics, n_dims = space.embedding.shape
-    H, h, pull, n_heavy = scratch.H, scratch.h, scratch.pull, 0
+    h, pull, rest, total = slots.mean[slot], slots.h_vector[slot], slots.rest[slot], slots.h_sum[slot]
+    H, n_heavy = scratch.H, 0
     real = h.dtype.type
-    np.dot(space.embedding_by_dim, h, pull)
     h_light = h_rest
     apart = scratch.rows[0]  # at first, the pull of light topics
     for m in range(n_dims):
@@ -303,7 +305,7 @@ def factorise_curvature(total: float, h_rest: float, rest: Array, space: Any, sc
     for i in range(n_dims):
         for j in range(n_dims):
             H[i, j] += space.precision[i, j] + spread * space.scatter[i, j]
-    factorise(H, out)
+    factorise(H, slots.factor[slot])
 
 
 @reduction
@@ -316,17 +318,34 @@ def curvatures(omega: Array, tau: Any, out: Array) -> float:
     return total
 
 
+@part
+def find_forces(n_slots: int, space: Any, slots: Any) -> None:
+    """U'(n - N θ) and P γ of all slots, then h, Σ h and, where H is due, Σ h u: products that slots share."""
+    is_used, is_due = False, False
+    for slot in range(n_slots):
+        is_here = slots.document[slot] >= 0
+        is_used, is_due = is_used or is_here, is_due or (is_here and renews_curvature(slots.step[slot]))
+    if is_used:
+        np.dot(slots.mean, space.embedding, slots.gradient)
+        np.dot(slots.embedding, space.precision, slots.pull)
+    for slot in range(n_slots):
+        if slots.document[slot] >= 0:
+            slots.h_sum[slot] = curvatures(slots.omega[slot], space.tau, slots.mean[slot])
+    if is_due:
+        np.dot(slots.mean, space.embedding, slots.h_vector)
+
+
 @passage
 def move_embedding(slot: int, n_tokens: float, tol: float, space: Any, slots: Any, scratch: Any) -> None:
     """joint.solve: γ moves by a Newton step, or half of the last step is undone."""
     gamma, move, rhs = slots.embedding[slot], slots.move[slot], scratch.rhs
     left, h_rest = 0.0, n_tokens * np.exp(slots.log_rest[slot] - slots.log_normaliser[slot])
+    slots.h_sum[slot] += h_rest
     for i in range(gamma.size):
         rhs[i] = slots.gradient[slot, i] - slots.pull[slot, i] - h_rest * slots.rest[slot, i]
         left += rhs[i] * move[i]
-    bearing = curvatures(slots.omega[slot], space.tau, scratch.h) + h_rest
     if renews_curvature(slots.step[slot]):
-        factorise_curvature(bearing, h_rest, slots.rest[slot], space, scratch, slots.factor[slot])
+        factorise_curvature(slot, h_rest, space, slots, scratch)
     if left < -TOO_FAR * slots.rise[slot]:
         slots.rise[slot] = 0.0
         for i in range(gamma.size):
@@ -342,7 +361,7 @@ def move_embedding(slot: int, n_tokens: float, tol: float, space: Any, slots: An
     if rise <= tol**2 * n_tokens and slots.moved[slot] <= tol * n_tokens:
         slots.is_last[slot] = 1
         return
-    length = lengthening * step_length(rise, bearing)
+    length = lengthening * step_length(rise, slots.h_sum[slot])
     slots.rise[slot] = length * rise
     for i in range(gamma.size):
         move[i] *= length
@@ -421,8 +440,7 @@ def relax_documents(
                 if covs.size:
                     invert(slots.factor[slot], inverses[(d - first) * n_dims : (d - first + 1) * n_dims])
                 n_done += 1
-        np.dot(slots.mean, space.embedding, slots.gradient)
-        np.dot(slots.embedding, space.precision, slots.pull)
+        find_forces(SLOTS, space, slots)
         for slot in range(SLOTS):
             d = slots.document[slot]
             if d >= 0:
@@ -491,27 +509,34 @@ def find_weights(
             if renews_curvature(step):
                 mark_heaviest(omega, candidates.heap, slots.is_top[slot])
             for k in range(counts.size):
-                scratch.h[k] = counts[k]
+                scratch.before[k] = counts[k]
             tau = space.tau if step > 0 else type(space.tau)(0)
             expect_counts(
                 d, corpus, table, omega, slots.is_top[slot], candidates.rest_of_top, tau, counted, scratch, counts
             )
-            slots.moved[slot] = distance(scratch.h, counts)
+            slots.moved[slot] = distance(scratch.before, counts)
     if not is_last:
         for k in range(mean.size):
             mean[k] = counts[k] - space.tau * omega[k]
 
 
+@reduction
+def log_sum_exp(weights: Array) -> float:
+    heaviest, total = largest(weights), 0.0
+    for k in range(weights.size):
+        total += exp_of(weights[k] - heaviest)
+    return float(heaviest + np.log(total))
+
+
 @part
 def predict(mean: Array, counts: Array, log_rest: float, in_tokens: float, weights: Array) -> None:
     """document.predictive_weights."""
-    real = weights.dtype.type
-    log_normaliser = np.logaddexp(softmax_of(mean, weights), log_rest)
-    shift, least = real(np.log(in_tokens) - log_normaliser), real(1e-30)
+    shift = weights.dtype.type(np.log(in_tokens) - np.logaddexp(log_sum_exp(mean), log_rest))
     for k in range(weights.size):
-        log_prior = mean[k] + shift
-        mass = counts[k] + exp_of(log_prior)
-        weights[k] = log_of(mass) if mass > least else log_prior
+        weights[k] = mean[k] + shift
+    for k in range(weights.size):  # most topics have no tokens
+        if counts[k] > 0:
+            weights[k] = log_of(counts[k] + exp_of(weights[k]))
 
 
 @passage
