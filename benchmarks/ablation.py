@@ -69,9 +69,9 @@ def of_all_tokens(engine: Any, prepared: Any, batch: Any, streams: Any, weights:
     engine._draw(prepared, batch, streams, weights, draws)
 
 
-def averaging_only(this: Any) -> None:
+def spreading_only(this: Any) -> None:
     """Soft sweeps with the embeddings that draws were made by."""
-    this.topics = replace(this.topics, word_topic=this.engine.with_every_pair(this.averaged))
+    this.topics = replace(this.topics, word_topic=this.engine.with_every_pair(this.topics.word_topic))
 
 
 def of_whole_counts(settings: Any, topics: Any) -> float:
@@ -89,6 +89,7 @@ def _alone(outer: Any) -> Any:
 memoized_couple, memoized_update = memoized.couple, memoized.update
 UPDATE, COUPLE = "asterism.model.memoized.update", "asterism.model.memoized.couple"
 SETTLED = "asterism.inference.warm_start.SETTLED"
+LEARNER = "asterism.inference.memoized.MemoizedLearner"
 
 # Name, settings of the estimator, what is replaced.
 VARIANTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
@@ -97,10 +98,11 @@ VARIANTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("50 sweeps of LDA before", {"warm_sweeps": 50}, {}),
     ("300 sweeps of LDA before", {"warm_sweeps": 300}, {}),
     ("2,000 sweeps of LDA before", {}, {SETTLED: -1.0}),
-    ("no soft sweeps", {"draw_sweeps": 30, "max_sweeps": 30}, {}),
+    ("no soft sweeps", {"max_sweeps": 32}, {}),
     ("one sweep of draws", {"draw_sweeps": 1}, {}),
+    ("16 sweeps of draws", {"draw_sweeps": 16}, {}),
     ("draws given the token itself, too", {}, {"asterism.engines.cpu.CpuEngine._redraw": of_all_tokens}),
-    ("embeddings of LDA's draws", {}, {"asterism.inference.memoized.MemoizedLearner._conclude_draws": averaging_only}),
+    ("embeddings of LDA's draws", {}, {LEARNER + "._begin_softly": spreading_only}),
     ("soft sweeps with whole counts of words", {}, {"asterism.model.memoized.Relaxation.counted": of_whole_counts}),
     ("a document's prior counts like 2 tokens", {}, {"asterism.engines.cpu.PRIOR_IN_TOKENS": 2.0}),
     ("a document's prior counts like 20 tokens", {}, {"asterism.engines.cpu.PRIOR_IN_TOKENS": 20.0}),
@@ -130,10 +132,11 @@ class SharedStart:
     def __call__(self, key: Any) -> Callable[[Any], Iterator[int]]:
         def warm_up(this: learner.MemoizedLearner) -> Iterator[int]:
             if key in self.draws:
-                draws = self.draws[key].copy()
-                this.settings = replace(this.settings, warm_sweeps=0)
+                draws, settings = self.draws[key].copy(), this.settings
+                this.settings = replace(settings, warm_sweeps=0)
                 with patch.object(this, "_first_draws", lambda *_: draws):
                     yield from self.warm_up(this)
+                this.settings = settings
             else:
                 yield from self.warm_up(this)
                 self.draws[key] = this.draws.copy()

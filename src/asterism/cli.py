@@ -110,14 +110,14 @@ def fit(
     seed: Annotated[int, _option("Seed of all random numbers.")] = 0,
     quiet: Annotated[bool, _flag("No progress bar.", "--quiet", "-q")] = False,
     as_json: Json = False,
-    max_sweeps: Annotated[int, _option("Most passes over the documents.", panel=TRAINING)] = 40,
+    max_sweeps: Annotated[int, _option("Most passes over the documents.", panel=TRAINING)] = 60,
     tol: Annotated[
         float, _option("Stop when the held-out log-likelihood per token changes by less.", panel=TRAINING)
     ] = 1e-4,
     evaluate_every: Annotated[int, _option("Sweeps between two evaluations.", panel=TRAINING)] = 1,
     init: Annotated[Start, _option("Where memoized inference begins.", panel=TRAINING)] = Start.lda,
     warm_sweeps: Annotated[int, _option("Most sweeps of LDA before memoized inference.", panel=TRAINING)] = 2000,
-    draw_sweeps: Annotated[int, _option("Memoized sweeps with draws, before expectations.", panel=TRAINING)] = 16,
+    draw_sweeps: Annotated[int, _option("Memoized sweeps with draws, before expectations.", panel=TRAINING)] = 32,
     sampler: Annotated[Sampler, _option("How LDA draws.", panel=TRAINING)] = Sampler.auto,
     validation_fraction: Annotated[float, _option("Share of documents held out for them.", panel=TRAINING)] = 0.05,
     batch_size: Annotated[int, _option("Documents a minibatch.", panel=TRAINING)] = 512,

@@ -122,13 +122,13 @@ class TopicEmbeddingModel(StreamedTopicModel):
         inference: str = "memoized",
         engine: str = "auto",
         n_threads: int | None = None,
-        max_sweeps: int = 40,
+        max_sweeps: int = 60,
         tol: float = 1e-4,
         evaluate_every: int = 1,
         init: Any = "lda",
         warm_start: bool = False,
         warm_sweeps: int = 2000,
-        draw_sweeps: int = 16,
+        draw_sweeps: int = 32,
         sampler: str = "auto",
         validation_fraction: float = 0.05,
         batch_size: int = 512,
@@ -341,9 +341,8 @@ class TopicEmbeddingModel(StreamedTopicModel):
         if not goes_on:
             topics = unknown_topics(self.n_topics, self.n_dims, counts.shape[1], self._priors())
         warm_sweeps = 0 if isinstance(self.init, str) and self.init == "random" else self.warm_sweeps
-        settings = MemoizedSettings(
-            self.batch_size, warm_sweeps, self.draw_sweeps, self.sampler, self._learned(), goes_on
-        )
+        draw_sweeps = min(self.draw_sweeps, self.max_sweeps)  # so that the last ones are averaged
+        settings = MemoizedSettings(self.batch_size, warm_sweeps, draw_sweeps, self.sampler, self._learned(), goes_on)
         given = self._given_topics(counts.shape[1])
         learner = MemoizedLearner(counts, topics, engine, settings, self._seed, given)
         learner.n_batches = self._seen.batches

@@ -69,10 +69,27 @@ def test_number_of_threads_changes_no_bit(planted, n_topics):
 
 def test_counts_are_exact_through_every_sweep(planted):
     """However many batches and sweeps: the counts are those of the draws that are remembered."""
-    model = memoized(max_sweeps=3, draw_sweeps=9, batch_size=50, validation_fraction=0).fit(planted.counts)
-    assert model.state_.word_topic.sum() == planted.counts.sum()
-    per_word = np.asarray(model.state_.word_topic.sum(axis=1)).ravel()
-    np.testing.assert_array_equal(per_word, np.asarray(planted.counts.sum(axis=0)).ravel())
+    model = memoized(draw_sweeps=9, batch_size=50)
+    model._begin(planted.counts)
+    learner = model._learner(planted.counts, model._engine(), False)
+    for _ in learner.warm_up():
+        pass
+    for sweep in range(3):
+        before = learner.draws.copy()
+        for _ in learner.sweep(sweep):
+            pass
+        assert (before != learner.draws).any()
+        counted = learner.engine.count_words(learner.corpus, learner.draws, model.n_topics)
+        assert (counted != learner.topics.word_topic).nnz == 0
+
+
+def test_without_soft_sweeps_counts_are_the_mean_of_draws(planted):
+    """Fewer sweeps in all than sweeps with draws are enough for it."""
+    model = memoized(max_sweeps=3, draw_sweeps=9, validation_fraction=0).fit(planted.counts)
+    counts = model.state_.word_topic
+    np.testing.assert_allclose(3 * counts.data, np.rint(3 * counts.data), atol=1e-9)
+    assert (counts.data % 1 > 0.1).any()
+    np.testing.assert_allclose(counts.sum(axis=1).A1, planted.counts.sum(axis=0).A1)
 
 
 @pytest.mark.parametrize(("topics_per_word", "words_per_topic"), [(1, 30), (2, 12)])

@@ -37,7 +37,7 @@ def test_what_is_not_named_stays():
 
 def test_small_gains_lead_nowhere():
     step = math.log(tuning.STEP)
-    too_little, enough = (0.9 * tuning.GAIN / step, 1.1 * tuning.GAIN / step)
+    too_little, enough = (0.9 * tuning.GAINS["tau"] / step, 1.1 * tuning.GAINS["tau"] / step)
     for slope, is_moved in ((too_little, False), (enough, True)):
         topics, _ = tuning.tuned(TOPICS, ("tau",), lambda topics, slope=slope: -slope * math.log(topics.priors.tau))
         assert (topics.priors.tau < 1) == is_moved
@@ -68,7 +68,7 @@ def test_a_model_finds_its_priors_and_predicts_better(short_documents, tmp_path)
     found, given = fitted(train), fitted(train, tau=1.0, beta=0.01)
     assert found.state_.priors.tau < 1
     assert (given.state_.priors.tau, given.state_.priors.beta) == (1.0, 0.01)
-    assert found.score(test) > given.score(test) + tuning.GAIN
+    assert found.score(test) > given.score(test) + tuning.GAINS["tau"]
     loaded = TopicEmbeddingModel.load(found.save(tmp_path / "model"))
     assert loaded.state_.priors == found.state_.priors
     assert loaded.score(test) == found.score(test)

@@ -24,6 +24,8 @@ from .warm_start import STAGE_SWEEPS, WarmStart, best_start, n_trials, stages
 
 # A batch costs a table of the topics, so there are few a sweep.
 BATCHES_A_SWEEP = 4
+# One in so many sweeps with draws passes before counts are averaged.
+BURN_IN = 4
 
 
 @dataclass(frozen=True)
@@ -75,11 +77,13 @@ class MemoizedLearner:
             best = self._next_stage(best, size)
             yield from best.sweeps(most if size == len(self.corpus) else min(most, STAGE_SWEEPS))
         self.draws, self.topics = best.draws, best.topics
-        self._embed_topics(best.document_topic())
+        self._embed_topics()
 
-    def _embed_topics(self, counted: sparse.csr_matrix) -> None:
-        """By how topics occur together in documents [d, k]."""
-        embedding, mean = self.engine.embed_topics(counted, self.topics.n_dims, self.topics.priors, self.seed)
+    def _embed_topics(self) -> None:
+        """By how topics occur together in documents now."""
+        counted = self.engine.count(*self.engine.tokens_by_document(self.corpus), self.draws, self.topics.n_topics)
+        how = self.topics.n_dims, self.topics.priors, self.seed
+        embedding, mean = self.engine.embed_topics(counted, *how)
         self.topics = replace(self.topics, embedding=embedding, mean=mean)
 
     def _infer_embeddings(self) -> Iterator[int]:
@@ -110,6 +114,8 @@ class MemoizedLearner:
         if sweep < self._draw_sweeps:
             yield from self._draw_sweep(sweep)
         else:
+            if sweep == self._draw_sweeps and not self.settings.goes_on:
+                self._begin_softly()
             yield from self._soft_sweep(sweep)
         self.n_batches += -(-len(self.corpus) // self.batch_size)
         self._learn_beta()
@@ -153,8 +159,6 @@ class MemoizedLearner:
             self.topics = replace(self.topics, word_topic=word_topic)
             yield len(batch)
         self._average_counts(sweep)
-        if sweep == self.settings.draw_sweeps - 1:
-            self._conclude_draws()
 
     def _soft_sweep(self, sweep: int) -> Iterator[int]:
         """Topics stay as they are until every document has been relaxed under them."""
@@ -175,18 +179,18 @@ class MemoizedLearner:
         return self.engine.relax(prepared, batch, embedding, memoized.SOFT_STEPS, sweep, is_counted)
 
     def _average_counts(self, sweep: int) -> None:
-        """Of the later half of the draws: one sweep's are too few to tell which topics have a word."""
-        n_sweeps = self.settings.draw_sweeps - self.settings.draw_sweeps // 2
-        if sweep >= self.settings.draw_sweeps // 2:
-            share = self.topics.word_topic / n_sweeps
+        """Of all sweeps with draws but the first ones: one sweep's are too few to tell which topics have a word."""
+        first, n_sweeps = self.settings.draw_sweeps // BURN_IN, self.settings.draw_sweeps
+        if sweep >= first:
+            share = self.topics.word_topic / (n_sweeps - first)
             self.averaged = share if self.averaged is None else self.averaged + share
+        if sweep == n_sweeps - 1:
+            self.topics = replace(self.topics, word_topic=self.averaged)
 
-    def _conclude_draws(self) -> None:
-        """Soft sweeps begin with the mean counts, spread a word over the topics that have it, and with embeddings by
-        how topics occur together now."""
-        counted = self.engine.count(*self.engine.tokens_by_document(self.corpus), self.draws, self.topics.n_topics)
-        self.topics = replace(self.topics, word_topic=self.engine.with_every_pair(self.averaged))
-        self._embed_topics(counted)
+    def _begin_softly(self) -> None:
+        """A word is spread over the topics that have it; embeddings are by how topics occur together now."""
+        self.topics = replace(self.topics, word_topic=self.engine.with_every_pair(self.topics.word_topic))
+        self._embed_topics()
         self.embedding = self.engine.no_embeddings(len(self.corpus), self.topics.n_dims)
 
     def _update_embeddings(self, total: memoized.Moments | None) -> None:

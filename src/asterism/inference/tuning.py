@@ -14,7 +14,7 @@ from ..model.state import Topics
 # A prior is tried this many times smaller and larger, and again as long as a held-out token gains so much by that.
 # Where documents are long enough to speak for themselves all priors predict alike, and small gains would lead τ so far
 # down that nothing is left for correlations to explain.
-STEP, GAIN = 1.25, 0.002
+STEP, GAINS = 1.25, {"tau": 0.002, "beta": 0.0005}
 BOUNDS = {"tau": (0.1, 10.0), "beta": (1e-3, 1.0)}
 
 Score = Callable[[Topics], float]
@@ -26,7 +26,7 @@ def tuned(topics: Topics, names: Iterable[str], score: Score) -> tuple[Topics, f
     for name in names:
         for factor in (1 / STEP, STEP):
             before = best
-            while (tried := _scaled(topics, name, factor)) is not None and (found := score(tried)) > best + GAIN:
+            while (tried := _scaled(topics, name, factor)) is not None and (found := score(tried)) > best + GAINS[name]:
                 topics, best = tried, found
             if best > before:
                 break
