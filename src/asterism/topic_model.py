@@ -223,7 +223,7 @@ class TopicModel(ReadsDocuments, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def _with_seconds(self, plan: Plan, counts: sparse.csr_matrix, engine: Any) -> Plan:
         """The plan with seconds a sweep, found by trying a few documents."""
-        learner_of = lambda some: self._learner(some, engine, goes_on=False)  # noqa: E731
+        learner_of = lambda some: self._learner(some, engine, False)  # noqa: E731
         return replace(plan, seconds=sweep_seconds(counts, self.n_topics, learner_of))
 
     def _announce(self, counts: sparse.csr_matrix, engine: Any, goes_on: bool) -> None:
