@@ -80,8 +80,10 @@ class HostMemory:
         return count_draws(_token_words(batch), draws, batch.n_words, n_topics).astype(np.float64)
 
     def exchange(self, word_topic: sparse.csr_matrix, batch: Batch, old: Ints, new: Ints) -> sparse.csr_matrix:
-        n_topics = word_topic.shape[1]
-        word_topic = word_topic + self.count_words(batch, new, n_topics) - self.count_words(batch, old, n_topics)
+        changed = np.flatnonzero(old != new)
+        token_words = _token_words(batch)[changed]
+        taken, put = (count_draws(token_words, draws[changed], *word_topic.shape) for draws in (old, new))
+        word_topic = sparse.csr_matrix(word_topic + put - taken)
         word_topic.eliminate_zeros()
         return word_topic
 
