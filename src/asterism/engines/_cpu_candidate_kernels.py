@@ -252,6 +252,109 @@ def most_of_a_document(first: int, last: int, corpus: Any, table: Any) -> Any:
     return entries, pairs
 
 
+class Room(NamedTuple):
+    """Work space of a document's small model: of its slot, by dimension, and by candidate."""
+
+    number: Array
+    value: Array
+    of_dims: Array
+    move: Array
+    factor: Array
+    of_topics: Array
+    sums: Array
+    marks: Array
+    rows: Array  # the candidates' vectors
+    heavy: Array
+    heap: Array
+    bounds: Array  # of its entries
+
+
+@passage
+def new_room(most: int, n_top: int, space: Any) -> Any:
+    n_dims, real = space.embedding.shape[1], space.embedding.dtype
+    return Room(
+        np.zeros((3, 1), np.int64),
+        np.zeros((5, 1), np.float64),
+        np.zeros((5, 1, n_dims), real),
+        np.zeros((1, n_dims), np.float64),
+        np.zeros((1, n_dims, n_dims), np.float64),
+        np.empty((9, most), real),
+        np.empty((2, most), np.float64),
+        np.empty((2, most), np.bool_),
+        np.empty((most, n_dims), real),
+        np.empty(most, np.int32),
+        np.empty(n_top, np.int32),
+        np.zeros(2, np.int64),
+    )
+
+
+@passage
+def new_pairs(first: int, last: int, corpus: Any, table: Any, most: int) -> Any:
+    real = table.weights.dtype
+    n_entries, n_pairs = most_of_a_document(first, last, corpus, table)
+    return Pairs(
+        np.zeros(n_entries + 1, np.int64),
+        np.empty(n_pairs, np.int32),
+        np.empty(n_pairs, real),
+        np.empty(most, real),
+        np.empty(n_pairs, np.int64),
+        np.zeros(n_entries, np.int32),
+        np.zeros(n_entries + 1, np.int64),
+    )
+
+
+@passage
+def small_space(space: Any, choice: Any, room: Any) -> Any:
+    """The candidates alone."""
+    n = choice.sizes[0]
+    U, mean = room.rows[:n], room.of_topics[3][:n]
+    for i in range(n):
+        U[i] = space.embedding[choice.chosen[i]]
+        mean[i] = space.mean[choice.chosen[i]]
+    return Space(U, U.T, mean, space.gain, space.precision, space.scatter, space.tau)
+
+
+@passage
+def small_corpus(d: int, corpus: Any, pairs: Any, room: Any) -> Any:
+    """The document alone."""
+    first, last = corpus.indptr[d], corpus.indptr[d + 1]
+    room.bounds[1] = last - first
+    return Corpus(room.bounds, pairs.words, corpus.counts[first:last], pairs.offsets)
+
+
+@passage
+def small_slots(n: int, room: Any) -> Any:
+    number, value, of_dims = room.number, room.value, room.of_dims
+    value[3] = -np.inf
+    return Slots(
+        number[0],
+        number[1],
+        number[2],
+        value[0],
+        value[1],
+        value[2],
+        value[3],
+        value[4],
+        of_dims[0],
+        room.move,
+        of_dims[1],
+        of_dims[2],
+        of_dims[3],
+        of_dims[4],
+        room.factor,
+        room.of_topics[0][:n].reshape((1, n)),
+        room.of_topics[1][:n].reshape((1, n)),
+        room.of_topics[2][:n].reshape((1, n)),
+        room.marks[0][:n].reshape((1, n)),
+    )
+
+
+@passage
+def small_scratch(n: int, scratch: Any, room: Any) -> Any:
+    before = room.of_topics[5][:n]
+    return Scratch(room.of_topics[4][:n], room.heavy, room.sums[0], before, scratch.rows, scratch.H, scratch.rhs)
+
+
 @kernel
 def relax_among_candidates(
     first: int,
@@ -277,27 +380,12 @@ def relax_among_candidates(
     Without draws (an empty array) the counts are expectations, which are added to `expected` if there is room for them.
     """
     n_dims = space.embedding.shape[1]
-    real = space.embedding.dtype
     inverses = np.empty((len(covs) and (last - first) * n_dims, n_dims), np.float64)
     most = 1
     for d in range(first, last):
         most = max(most, found.starts[d + 1] - found.starts[d])
-    n_entries, n_pairs = most_of_a_document(first, last, corpus, table)
     choice, scratch, is_soft = new_choice(near, most), new_scratch(space), draws.size == 0
-    pairs = Pairs(
-        np.zeros(n_entries + 1, np.int64),
-        np.empty(n_pairs, np.int32),
-        np.empty(n_pairs, real),
-        np.empty(most, real),
-        np.empty(n_pairs, np.int64),
-        np.zeros(n_entries, np.int32),
-        np.zeros(n_entries + 1, np.int64),
-    )
-    number, value, of_dims = np.zeros((3, 1), np.int64), np.zeros((5, 1), np.float64), np.zeros((5, 1, n_dims), real)
-    move, factor = np.zeros((1, n_dims), np.float64), np.zeros((1, n_dims, n_dims), np.float64)
-    of_topics, sums, marks = np.empty((9, most), real), np.empty((2, most), np.float64), np.empty((2, most), np.bool_)
-    rows, heavy, heap = np.empty((most, n_dims), real), np.empty(most, np.int32), np.empty(n_top, np.int32)
-    bounds = np.zeros(2, np.int64)
+    pairs, room = new_pairs(first, last, corpus, table, most), new_room(most, n_top, space)
     for d in range(first, last):
         at, n_tokens = found.starts[d], length_of(d, corpus)
         first_token = corpus.token_offsets[corpus.indptr[d]]
@@ -308,56 +396,18 @@ def relax_among_candidates(
             n_left = n_steps if n_rounds == 1 else (FIRST_STEPS if turn == 0 else n_steps - FIRST_STEPS)
             n = choose(d, gammas[d], corpus, draws, space, near, choice)
             list_pairs(d, corpus, table, choice, pairs)
-            U, mean = rows[:n], of_topics[3][:n]
-            for i in range(n):
-                U[i] = space.embedding[choice.chosen[i]]
-                mean[i] = space.mean[choice.chosen[i]]
-            small = Space(U, U.T, mean, space.gain, space.precision, space.scatter, space.tau)
-            bounds[1] = corpus.indptr[d + 1] - corpus.indptr[d]
-            document = Corpus(
-                bounds,
-                pairs.words,
-                corpus.counts[corpus.indptr[d] : corpus.indptr[d + 1]],
-                pairs.offsets,
-            )
+            small, document = small_space(space, choice, room), small_corpus(d, corpus, pairs, room)
             own_table = Table(pairs.starts, pairs.topics, pairs.weights, pairs.rest[:n])
-            value[3] = -np.inf
-            slots = Slots(
-                number[0],
-                number[1],
-                number[2],
-                value[0],
-                value[1],
-                value[2],
-                value[3],
-                value[4],
-                of_dims[0],
-                move,
-                of_dims[1],
-                of_dims[2],
-                of_dims[3],
-                of_dims[4],
-                factor,
-                of_topics[0][:n].reshape((1, n)),
-                of_topics[1][:n].reshape((1, n)),
-                of_topics[2][:n].reshape((1, n)),
-                marks[0][:n].reshape((1, n)),
+            slots, work = small_slots(n, room), small_scratch(n, scratch, room)
+            of_topics, scale = room.of_topics, room.of_topics[6][:n]
+            candidates = Candidates(
+                room.heap[: min(n_top, n)], room.marks[1][:n], scale, of_topics[7][:n], room.sums[1]
             )
-            work = Scratch(
-                of_topics[4][:n],
-                heavy,
-                sums[0],
-                of_topics[5][:n],
-                scratch.rows,
-                scratch.H,
-                scratch.rhs,
-            )
-            candidates = Candidates(heap[: min(n_top, n)], marks[1][:n], of_topics[6][:n], of_topics[7][:n], sums[1])
             for token in range(own.size):
                 own[token] = choice.place[own[token]]
             take_up(0, 0, n_left, document, small, own, gamma, slots)
             while slots.document[0] >= 0:
-                np.dot(U, slots.embedding[0], slots.mean[0])
+                np.dot(small.embedding, slots.embedding[0], slots.mean[0])
                 slots.log_rest[0] = weigh_rest(slots.embedding[0], near, choice, slots.rest[0])
                 find_weights(0, 0, document, own_table, small, is_soft, counted, slots, work, candidates)
                 if slots.is_last[0] == 1:
@@ -378,14 +428,14 @@ def relax_among_candidates(
                 for token in range(own.size):
                     own[token] = choice.chosen[own[token]]
         if covs.size:
-            invert(factor[0], inverses[(d - first) * n_dims : (d - first + 1) * n_dims])
+            invert(room.factor[0], inverses[(d - first) * n_dims : (d - first + 1) * n_dims])
         if not is_soft:
             stream = substream(substream(streams[d], DRAWS), 0)
             redraw_tokens(0, document, own_table, beta, xi[0], stream, candidates, own)
             for token in range(own.size):
                 own[token] = choice.chosen[own[token]]
         elif expected.size:
-            omega, origin = of_topics[4][:n], pairs.origin
+            omega, origin = room.of_topics[4][:n], pairs.origin
             shares = xi[0], shrinkage[0], origin, candidates, work, omega
             spread_document(0, document, own_table, space.tau, counted, *shares, expected)
     if covs.size:
