@@ -1,6 +1,7 @@
 """What each ingredient of memoized inference is worth: one at a time is switched off, or on, 20Newsgroups, 100 topics.
 
-python benchmarks/ablation.py          an hour on 2 cores; writes results/ablation.json
+python benchmarks/ablation.py                               an hour on 2 cores; writes results/ablation.json
+python benchmarks/ablation.py --only WORD --name NAME       some variants; writes results/NAME.json
 
 All variants but those without it begin with the same LDA draws, which are found once. Perplexity is by completion on
 the test documents; the classifier is a linear SVM on document embeddings. Ratios are over the first row, the defaults.
@@ -145,9 +146,12 @@ class SharedStart:
         return warm_up
 
 
-def run(corpus: Corpus, n_threads: int, seed: int) -> dict[str, dict[str, float]]:
+def run(corpus: Corpus, n_threads: int, seed: int, only: list[str]) -> dict[str, dict[str, float]]:
+    """All variants, or the defaults and those whose names hold one of the given words."""
     start, found = SharedStart(), {}
     for name, settings, replaced in VARIANTS:
+        if only and name != "defaults" and not any(word in name for word in only):
+            continue
         key = *(settings.get(name) for name in ("init", "warm_sweeps", "learn_beta")), replaced.get(SETTLED)
         with ExitStack() as stack:
             stack.enter_context(patch.object(learner.MemoizedLearner, "warm_up", start(key)))
@@ -184,11 +188,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", nargs="+", default=[], help="words in the names of the variants")
+    parser.add_argument("--name", default="ablation", help="of the file")
     given = parser.parse_args()
     threadpool_limits(given.threads)
-    found = run(read_corpus(), given.threads, given.seed)
+    found = run(read_corpus(), given.threads, given.seed, given.only)
     report(found)
-    write("ablation", {"n_topics": N_TOPICS, "seed": given.seed, "variants": found})
+    write(given.name, {"n_topics": N_TOPICS, "seed": given.seed, "variants": found})
 
 
 if __name__ == "__main__":
