@@ -105,6 +105,12 @@ def has_converged(curve: list[list[float]]) -> bool:
     return curve[-1][2] > (1 - SETTLED) * curve[-2][2] or curve[-1][0] >= MOST_SWEEPS
 
 
+def limit(curve: list[list[float]]) -> float:
+    """Where a rival that still falls would end: a of a + b/sweeps through its curve but for the first look."""
+    sweeps, _, perplexity = np.array(curve[1:]).T
+    return float(np.polynomial.Polynomial.fit(1 / sweeps, perplexity, 1).convert().coef[0])
+
+
 def compare(corpus: Corpus) -> None:
     ours, rival = reached("asterism"), reached("tomotopy")
     own = [(seconds, perplexity) for _, seconds, perplexity in ours["curve"]]
@@ -118,7 +124,10 @@ def compare(corpus: Corpus) -> None:
     print(
         f"converged: {own[-1][1]:.0f} after {own[-1][0]:.0f} s, tomotopy {theirs[-1][1]:.0f} after {theirs[-1][0]:.0f}"
     )
-    print(f"  ratio {converged:.3f}")
+    rivals_limit = limit(rival["curve"])
+    print(
+        f"  ratio {converged:.3f}, and {own[-1][1] / rivals_limit:.3f} over {rivals_limit:.0f}, where its curve leads"
+    )
     for seconds, row in at_equal_time.items():
         print(f"after {seconds} s: {row['asterism']:.0f} against {row['tomotopy']:.0f}, ratio {row['ratio']:.3f}")
     plot({"asterism": own, "tomotopy LDA": theirs})
@@ -134,6 +143,8 @@ def compare(corpus: Corpus) -> None:
             },
             "n_topics": N_TOPICS,
             "converged_ratio": converged,
+            "tomotopy_limit": rivals_limit,
+            "ratio_over_limit": own[-1][1] / rivals_limit,
             "at_equal_time": at_equal_time,
             "asterism": ours,
             "tomotopy": rival | {"converged": has_converged(rival["curve"])},
