@@ -379,7 +379,7 @@ f, i, l, d, n = "*fp32", "*i32", "*i64", "*fp64", "i32"
 table, tile = [l, i, f, f], {"DOCUMENTS": 64, "TOPICS": 64, "DIMS": 64}
 drawn = [l, i, l, l, l, *table, f, f, l, d]
 todo = [
-    (kernels.draw_entries, [*drawn, l, i, n, "fp32", "fp32"], {"IS_REDRAWN": True, "BLOCK": 512}),
+    (kernels.draw_entries, [*drawn, l, i, n, "fp32"], {"IS_REDRAWN": True, "BLOCK": 512}),
     (kernels.expect_entries, [l, i, i, l, *table, f, f, l, d, i, d, n, "fp32", "fp32"], {"LEAVES": True, "BLOCK": 512}),
     (kernels.spread_entries, [l, i, i, *table, f, l, n, "fp32", "fp32", n], {"BLOCK": 512}),
     (kernels.count_in_groups, [l, l, i], {"N_WALKS": 3, "TILE": 32}),
