@@ -26,6 +26,8 @@ LONG = 20
 # Bytes an entry of what training keeps and of what passes: counts of words as they come and as a batch, a token's place
 # in both orders, sorting tokens to count them, a pair of word and topic while counts are exchanged, and in soft sweeps.
 AN_ENTRY, A_PLACE, A_SORTED_TOKEN, AN_EXCHANGED_PAIR, A_SOFT_PAIR = 28, 12, 24, 60, 40
+# The mean over sweeps with draws has pairs of all of them: so many times as many, and bytes a pair while one is added.
+MORE_PAIRS, AN_AVERAGED_PAIR = 2, 24
 A_DOCUMENT = 40
 # Topic weights in work, of so many documents at least, and what a dimension of a topic takes in sums and copies.
 A_WEIGHT, MOST_WEIGHTS, FEWEST_AT_ONCE, A_COORDINATE = 12, 2**23, 512, 40
@@ -93,10 +95,14 @@ def memory_needed(size: Size, is_memoized: bool, n_threads: int) -> dict[str, in
     a_walk = (2 + PROPOSALS) * a_draw + A_PLACE + A_SORTED_TOKEN
     kept = corpus + topics + a_draw * size.tokens + 4 * size.documents * size.dims
     every_pair = size.words * size.topics
-    soft_pairs = every_pair if every_pair <= MOST_PAIRS else size.pairs
+    averaged_pairs = min(every_pair, MORE_PAIRS * size.pairs)
+    soft_pairs = every_pair if every_pair <= MOST_PAIRS else averaged_pairs
     return {
         "LDA": corpus + a_walk * size.tokens + AN_EXCHANGED_PAIR * size.pairs,
-        "draws": kept + A_SORTED_TOKEN * size.tokens // 4 + AN_EXCHANGED_PAIR * size.pairs,
+        "draws": kept
+        + A_SORTED_TOKEN * size.tokens // 4
+        + AN_EXCHANGED_PAIR * size.pairs
+        + AN_AVERAGED_PAIR * averaged_pairs,
         "expectations": kept + (A_SOFT_PAIR + 8 * n_threads) * soft_pairs,
     }
 
