@@ -44,6 +44,7 @@ class Watched(TopicEmbeddingModel):
         def watched() -> Any:
             yield from warm_up()
             self.start_ = learner.topics.word_topic
+            sparse.save_npz(CACHE / f"{self.n_topics}-lda.npz", self.start_)
 
         learner.warm_up = watched
         return learner

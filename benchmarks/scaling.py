@@ -7,6 +7,7 @@ topics    a sweep's parts at 100 to 100,000 topics, exact and with candidates, e
 iteration one batch of 500 documents by our inferences and by LDA with the same sparsity, as in the paper's Figure 5
 peers     one pass beside topica's and tomotopy's correlated models, and transform beside tomotopy's infer
 machine   the document step beside a float32 matrix product, LDA's walks beside random access to memory
+candidates what they cost in quality: 10,000 topics trained exactly and with candidates, scored both ways
 train     100,000 topics of all abstracts: peak memory and held-out score by sweep
 
 One thread unless said otherwise, times of computation, medians of repeats taken in turn.
@@ -34,6 +35,7 @@ from _rivals import add_documents, bags
 from asterism import TopicEmbeddingModel, sample_corpus
 from asterism.baselines import LDA
 from asterism.corpus.uci import read_counts
+from asterism.evaluation.completion import Completion, completion_score, split_tokens
 from asterism.inference.memoized import MemoizedLearner
 from asterism.model import memoized, svi
 from asterism.model.dirichlet import DirichletPriors, DirichletTopics
@@ -337,6 +339,40 @@ def machine() -> dict[str, Any]:
     return found
 
 
+# --- candidates -----------------------------------------------------------------------------------------------------
+
+
+def candidates() -> dict[str, Any]:
+    """Two models from the same start, by LDA: what each phase costs and what test documents score."""
+    counts = abstracts()[:62_000]
+    train, halves = counts[:60_000], split_tokens(counts[60_000:])
+    settings = {"warm_sweeps": 100, "draw_sweeps": 8, "max_sweeps": 10, "tol": 0, "random_state": 0}
+    rows = [trained_with(some, train, halves, settings) for some in (None, CANDIDATES)]
+    return {"settings": settings, "documents": len(train.indptr) - 1, "n_topics": 10_000, "rows": rows}
+
+
+def trained_with(candidates: int | None, train: Any, halves: Completion, settings: dict[str, Any]) -> dict[str, Any]:
+    model = TopicEmbeddingModel(10_000, n_threads=1, candidates=candidates, **settings)
+    learner, state = begun(model, train), {}
+    times = {"LDA": cpu_seconds(lambda: sum(learner.warm_up()))}
+    state["LDA"] = learner.topics
+    for name, sweeps in (("draws", range(8)), ("expectations", range(8, 10))):
+        times[name] = cpu_seconds(lambda s=sweeps: [sum(learner.sweep(sweep)) for sweep in s]) / len(sweeps)
+        state[name] = learner.topics
+    row: dict[str, Any] = {"candidates": candidates, "cpu_seconds_a_sweep": times}
+    for how, inferred in (("exact", None), ("candidates", CANDIDATES)):
+        engine = model.set_params(candidates=inferred)._engine()
+        scores = {}
+        for name, topics in state.items():
+            prepared = engine.prepare(topics)
+            began = time.process_time()
+            scores[name] = completion_score(engine, prepared, halves)
+            times[f"scored, {how}"] = time.process_time() - began
+        row[f"score, {how}"] = scores
+    print(json.dumps(row), flush=True)
+    return row
+
+
 # --- train ----------------------------------------------------------------------------------------------------------
 
 
@@ -378,7 +414,8 @@ def plot(rows: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parts = {"topics": topics, "iteration": iteration, "peers": peers, "machine": machine, "train": train}
+    parts = {"topics": topics, "iteration": iteration, "peers": peers, "machine": machine}
+    parts |= {"candidates": candidates, "train": train}
     parser.add_argument("--parts", nargs="+", choices=parts, default=list(parts))
     given = parser.parse_args()
     threadpool_limits(1)

@@ -35,6 +35,13 @@ def by_the_book(counts, tau):
     return centring @ ratio @ centring.T
 
 
+def by_blocks(monkeypatch):
+    """Four of six vectors, which is less than 30 topics."""
+    monkeypatch.setattr(cooccurrence, "SPARE", 2)
+    monkeypatch.setattr(cooccurrence, "BLOCKS", 4)
+    assert not cooccurrence.are_few(30, 4)
+
+
 def test_products_are_those_of_the_formula():
     counts, _, _ = drawn(200)
     ratio = LogRatio(counts, PRIORS.tau) @ np.eye(30)
@@ -61,16 +68,27 @@ def test_planted_embeddings_come_back():
 def test_many_topics_are_embedded_like_few(monkeypatch):
     counts, _, _ = drawn(500)
     dense, _ = embed_topics(counts, 4, PRIORS, seed=0)
-    monkeypatch.setattr(cooccurrence, "MOST_DENSE", 0)
+    by_blocks(monkeypatch)
     sparse_, _ = embed_topics(counts, 4, PRIORS, seed=0)
     np.testing.assert_allclose(sparse_ @ sparse_.T, dense @ dense.T, atol=0.02)
+
+
+def test_a_basis_is_orthonormal_where_there_are_few_directions(monkeypatch):
+    by_blocks(monkeypatch)
+    together = np.outer(np.ones(9), np.arange(30) % 3)
+    for counts in np.zeros((9, 30)), together:
+        ratio = LogRatio(sparse.csr_matrix(counts, dtype=np.int64), PRIORS.tau)
+        basis, within = cooccurrence.krylov(ratio, 30, 6, seed=0)
+        np.testing.assert_allclose(basis.T @ basis, np.eye(24), atol=1e-8)
+        np.testing.assert_allclose(within, np.triu(within, -5))
+        np.testing.assert_allclose(np.triu(within), np.triu(basis.T @ (ratio @ basis)), atol=1e-10)
 
 
 @pytest.mark.parametrize(
     "counts", [np.zeros((5, 30)), np.ones((5, 30)), np.eye(30), np.outer(np.ones(9), np.arange(30) % 3)]
 )
 def test_many_topics_of_which_nothing_can_be_learned_get_some_start(counts, monkeypatch):
-    monkeypatch.setattr(cooccurrence, "MOST_DENSE", 0)
+    by_blocks(monkeypatch)
     embedding, mean = embed_topics(sparse.csr_matrix(counts, dtype=np.int64), 4, PRIORS, seed=0)
     assert np.isfinite(embedding).all()
     assert np.isfinite(mean).all()

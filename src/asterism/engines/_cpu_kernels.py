@@ -597,3 +597,18 @@ def keep_largest_in_rows(indptr: Array, values: Array, n: int, kept: Array) -> N
     for row in range(indptr.size - 1):
         start, stop = indptr[row], indptr[row + 1]
         mark_heaviest(values[start:stop], heap, kept[start:stop])
+
+
+# --- where topic embeddings begin --------------------------------------------------------------------------------
+
+
+@kernel
+def multiply_rows(first: int, last: int, indptr: Array, indices: Array, data: Array, x: Array, out: Array) -> None:
+    """Rows first:last of a sparse matrix times x [k, n]."""
+    for row in range(first, last):
+        total = out[row]
+        total[:] = 0
+        for entry in range(indptr[row], indptr[row + 1]):
+            value, other = data[entry], x[indices[entry]]
+            for column in range(total.size):
+                total[column] += value * other[column]

@@ -241,6 +241,19 @@ def walk_groups(
 
 
 @kernel
+def group_tokens(words: Array, starts: Array, order: Array) -> None:
+    """The order of words, stable, and where each one's tokens begin; from zeros."""
+    for word in words:
+        starts[word + 1] += 1
+    for word in range(1, starts.size):
+        starts[word] += starts[word - 1]
+    place = starts[:-1].copy()
+    for token in range(words.size):
+        order[place[words[token]]] = token
+        place[words[token]] += 1
+
+
+@kernel
 def count_topics(
     first: int, last: int, starts: Array, order: Array, topics: Array, n_topics: int, indptr: Array, found: Array
 ) -> None:

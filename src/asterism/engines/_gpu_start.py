@@ -8,40 +8,43 @@ import numpy as np
 import torch
 
 from ..model import random
-from ..model.cooccurrence import MOST_DENSE, LogRatio, leading
+from ..model.cooccurrence import BLOCKS, ROUNDING, SPARE, LogRatio, are_few, leading
 from ..model.random import START
 from ..model.state import Floats
 from ._gpu_corpus import as_tensor, on_host
 
 Tensor = Any
-# Vectors beyond those asked for, and blocks of them: eigenvalues come out right to a thousandth; draws are noisier.
-SPARE, BLOCKS = 14, 8
 
 
 def leading_on(device: Any) -> Any:
-    """cooccurrence.leading: products of a block of vectors instead of one vector after the other.
-
-    Largest eigenvalues in the space spanned by X, A X, ..., A^(BLOCKS - 1) X (block Krylov, Musco and Musco 2015).
-    """
+    """cooccurrence.leading on the device."""
 
     def found(ratio: LogRatio, n_topics: int, n_dims: int, seed: int) -> tuple[Floats, Floats]:
-        if n_topics <= max(MOST_DENSE, BLOCKS * (n_dims + SPARE)):
+        if are_few(n_topics, n_dims):
             return leading(ratio, n_topics, n_dims, seed)
-        product = product_with(ratio, device)
-        start = random.normals(random.stream(seed, START, range(n_dims + SPARE)), n_topics)
-        block = torch.linalg.qr(as_tensor(start, device).T).Q
-        basis = block
-        for _ in range(BLOCKS - 1):
-            block = product(block)
-            for _ in range(2):  # once leaves what rounding has left
-                block = block - basis @ (basis.T @ block)
-            block = torch.linalg.qr(block).Q
-            basis = torch.cat([basis, block], dim=1)
-        values, directions = torch.linalg.eigh(basis.T @ product(basis))
+        size, product = n_dims + SPARE, product_with(ratio, device)
+        starts = as_tensor(random.normals(random.stream(seed, START, range(BLOCKS * size)), n_topics), device).T
+        basis, within = starts.new_zeros(starts.shape), starts.new_zeros((BLOCKS * size, BLOCKS * size))
+        block = starts[:, :size]
+        for first in range(0, BLOCKS * size, size):
+            here, end = slice(first, first + size), first + size
+            basis[:, here] = orthonormal(block, basis[:, :first], starts[:, here])
+            block = product(basis[:, here])
+            within[:end, here] = basis[:, :end].T @ block
+        values, directions = torch.linalg.eigh(within, UPLO="U")
         vectors = basis @ directions[:, -n_dims:].flip(1)
         return on_host(values[-n_dims:].flip(0).clamp_min(0)), on_host(vectors)
 
     return found
+
+
+def orthonormal(block: Tensor, before: Tensor, spare: Tensor) -> Tensor:
+    """cooccurrence._orthonormal."""
+    for _ in range(3):
+        block, triangle = torch.linalg.qr(block - before @ (before.T @ block))
+        lengths = triangle.diagonal().abs()
+        block = torch.where(lengths > ROUNDING * lengths.max(), block, spare)
+    return block
 
 
 def product_with(ratio: LogRatio, device: Any) -> Any:

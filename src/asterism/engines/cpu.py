@@ -29,7 +29,7 @@ from . import _cpu_kernels as kernels
 from . import _cpu_lda_kernels as lda_kernels
 from . import _cpu_token_kernels as token_kernels
 from ._cpu_joint_kernels import DOCUMENTS_A_BLOCK
-from .memory import HostMemory
+from .memory import HostMemory, index_type
 
 TOPICS_A_BLOCK = 512
 # Documents whose topic weights are in memory at a time: as many as have so many weights, and at least so many.
@@ -164,6 +164,22 @@ class CpuEngine(HostMemory):
         found = np.empty((2, indptr[-1]), dtype=np.int32)
         self._over_blocks(len(bounds) - 1, 1, piece)
         return sparse.csr_matrix((found[1].astype(np.int64), found[0], indptr), (len(starts) - 1, n_topics))
+
+    def _in_word_order(self, words: Ints, n_words: int) -> tuple[Ints, Ints]:
+        starts: Ints = np.zeros(n_words + 1, dtype=np.int64)
+        order: Ints = np.empty(len(words), dtype=index_type(len(words)))
+        lda_kernels.group_tokens(words, starts, order)
+        return starts, order
+
+    def _counted(self, words: Ints, draws: Ints, shape: tuple[int, int]) -> sparse.csr_matrix:
+        return self.count(*self._in_word_order(words, shape[0]), draws, shape[1])
+
+    def _multiply(self, matrix: sparse.csr_matrix, x: Floats) -> Floats:
+        product = np.empty_like(x)
+        self._over_blocks(
+            len(x), TOPICS_A_BLOCK, kernels.multiply_rows, matrix.indptr, matrix.indices, matrix.data, x, product
+        )
+        return product
 
     def _pieces(self, starts: Ints) -> Ints:
         """Bounds of pieces of work: groups differ in size by orders of magnitude, but pieces should not."""

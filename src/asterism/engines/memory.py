@@ -64,12 +64,15 @@ class HostMemory:
 
     def tokens_by_document(self, batch: Batch) -> tuple[Ints, Ints]:
         n = int(batch.token_offsets[-1])
-        return batch.document_offsets, np.arange(n, dtype=_index_type(n))
+        return batch.document_offsets, np.arange(n, dtype=index_type(n))
 
     def tokens_by_word(self, batch: Batch) -> tuple[Ints, Ints]:
-        token_words = _token_words(batch)
-        order = np.argsort(token_words, kind="stable").astype(_index_type(len(token_words)))
-        return np.concatenate([[0], np.cumsum(np.bincount(token_words, minlength=batch.n_words))]), order
+        return self._in_word_order(_token_words(batch), batch.n_words)
+
+    def _in_word_order(self, words: Ints, n_words: int) -> tuple[Ints, Ints]:
+        """Where each word's tokens begin in the order of words, and that order."""
+        order = np.argsort(words, kind="stable").astype(index_type(len(words)))
+        return np.concatenate([[0], np.cumsum(np.bincount(words, minlength=n_words))]), order
 
     def streams(self, groups: Ints, *key: int) -> Streams:
         return random.stream(*key, groups)
@@ -77,15 +80,18 @@ class HostMemory:
     # --- counts of words in topics ----------------------------------------------------------------------------------
 
     def count_words(self, batch: Batch, draws: Ints, n_topics: int) -> sparse.csr_matrix:
-        return count_draws(_token_words(batch), draws, batch.n_words, n_topics).astype(np.float64)
+        return self._counted(_token_words(batch), draws, (batch.n_words, n_topics)).astype(np.float64)
 
     def exchange(self, word_topic: sparse.csr_matrix, batch: Batch, old: Ints, new: Ints) -> sparse.csr_matrix:
         changed = np.flatnonzero(old != new)
         token_words = _token_words(batch)[changed]
-        taken, put = (count_draws(token_words, draws[changed], *word_topic.shape) for draws in (old, new))
+        taken, put = (self._counted(token_words, draws[changed], word_topic.shape) for draws in (old, new))
         word_topic = sparse.csr_matrix(word_topic + put - taken)
         word_topic.eliminate_zeros()
         return word_topic
+
+    def _counted(self, words: Ints, draws: Ints, shape: tuple[int, int]) -> sparse.csr_matrix:
+        return count_draws(words, draws, *shape)
 
     def dense_counts(self, word_topic: sparse.csr_matrix) -> Ints | None:
         n_words, n_topics = word_topic.shape
@@ -123,7 +129,10 @@ class HostMemory:
     def embed_topics(
         self, document_topic: sparse.csr_matrix, n_dims: int, priors: Priors, seed: int
     ) -> tuple[Floats, Floats]:
-        return embed_topics(document_topic, n_dims, priors, seed)
+        return embed_topics(document_topic, n_dims, priors, seed, multiply=self._multiply)
+
+    def _multiply(self, matrix: sparse.csr_matrix, x: Floats) -> Floats:
+        return np.asarray(matrix @ x)
 
     def fetch(self, topics: Topics) -> Topics:
         return topics
@@ -133,5 +142,5 @@ def _token_words(batch: Batch) -> Ints:
     return np.repeat(batch.words, batch.counts)
 
 
-def _index_type(n: int) -> type[np.signedinteger[Any]]:
+def index_type(n: int) -> type[np.signedinteger[Any]]:
     return np.int32 if n < 2**31 else np.int64

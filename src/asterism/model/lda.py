@@ -16,6 +16,8 @@ from .words import DrawTable
 
 # A learned α of a topic is no smaller than this.
 SMALLEST_ALPHA = 1e-3
+# Counts up to this are dealt with by their number.
+FEW = 16
 
 
 class WordWeights(NamedTuple):
@@ -67,9 +69,12 @@ def optimal_alpha(document_topic: sparse.csr_matrix, alpha: Floats) -> Floats:
 
     α_k <- α_k Σ_d [ψ(n_dk + α_k) - ψ(α_k)] / Σ_d [ψ(N_d + Σα) - ψ(Σα)]
     """
-    counted = document_topic.tocoo()
-    gains = special.psi(counted.data + alpha[counted.col]) - special.psi(alpha[counted.col])
-    above = np.bincount(counted.col, gains, minlength=len(alpha))
+    above = np.zeros(len(alpha))
+    n, k = document_topic.data, document_topic.indices
+    for i in range(FEW):  # most counts are small, and ψ(n + α) - ψ(α) = Σ_{i < n} 1 / (α + i)
+        above += np.bincount(k, minlength=len(alpha)) / (alpha + i)
+        n, k = n[n > i + 1], k[n > i + 1]
+    above += np.bincount(k, special.psi(n + alpha[k]) - special.psi(FEW + alpha[k]), minlength=len(alpha))
     lengths = np.asarray(document_topic.sum(axis=1), dtype=np.float64).ravel()
     below = np.sum(special.psi(lengths + alpha.sum()) - special.psi(alpha.sum()))
     return np.asarray(np.maximum(alpha * above / max(below, np.finfo(float).tiny), SMALLEST_ALPHA))
