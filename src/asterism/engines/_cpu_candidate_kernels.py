@@ -311,7 +311,7 @@ def small_space(space: Any, choice: Any, room: Any) -> Any:
     for i in range(n):
         U[i] = space.embedding[choice.chosen[i]]
         mean[i] = space.mean[choice.chosen[i]]
-    return Space(U, U.T, mean, space.gain, space.precision, space.scatter, space.tau)
+    return Space(U, U.T, space.tiles, mean, space.gain, space.precision, space.scatter, space.tau)
 
 
 @passage

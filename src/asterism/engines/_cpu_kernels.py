@@ -17,6 +17,10 @@ from ._jit import exp_of, kernel, like, log_of, part, reduction, sin_pi_of
 
 # Documents that stochastic inference has in work at a time.
 SLOTS = 16
+# Topics of which the heaviest is compared before each is.
+MARKED_AT_ONCE = 128
+# Topics that get their noise at a time; even, since normals come in pairs.
+NOISY_AT_ONCE = 2048
 
 Array = Any  # arrays of any float width: the kernels are compiled for what they are given
 
@@ -50,6 +54,7 @@ class Space(NamedTuple):
 
     embedding: Array  # μ [k, m]
     embedding_by_dim: Array  # μ' [m, k]: inner loops that run over topics read it in order
+    tiles: Array  # the same, topics in pieces that stay in the cache, zeros in place of missing ones [tile, m, i]
     mean: Array  # m [k]
     gain: Array  # τ Σ_a
     precision: Array  # P = ρ I + τ K Σ_u
@@ -108,18 +113,18 @@ def uniform(stream: Any, index: int) -> float:
 
 
 @part
-def fill_normals(stream: Any, out: Array) -> None:
-    """out[:] = random.normals(stream, len(out)), with cos(2π v) = -cos(π (2 v - 1)), and sin alike."""
+def fill_normals(stream: Any, first_pair: int, out: Array) -> None:
+    """out[:] = random.normals(stream, ...)[2 first_pair:], with cos(2π v) = -cos(π (2 v - 1)), and sin alike."""
     real = out.dtype.type
     one, half, minus_two, to_unit = real(1), real(0.5), real(-2), real(_TO_UNIT_32)
     for pair in range(out.size // 2):
-        halves = mix(stream + GOLDEN * (np.uint64(pair) + _ONE))
+        halves = mix(stream + GOLDEN * (np.uint64(first_pair + pair) + _ONE))
         radius = np.sqrt(minus_two * log_of((real(halves >> _32) + one) * to_unit))
         turn = real(halves & _LOW_HALF) * (to_unit + to_unit) - one
         out[2 * pair] = -radius * sin_pi_of(half - abs(turn))
         out[2 * pair + 1] = -radius * sin_pi_of(turn)
     if out.size % 2 == 1:
-        halves = mix(stream + GOLDEN * (np.uint64(out.size // 2) + _ONE))
+        halves = mix(stream + GOLDEN * (np.uint64(first_pair + out.size // 2) + _ONE))
         radius = np.sqrt(minus_two * log_of((real(halves >> _32) + one) * to_unit))
         turn = real(halves & _LOW_HALF) * (to_unit + to_unit) - one
         out[out.size - 1] = -radius * sin_pi_of(half - abs(turn))
@@ -179,11 +184,14 @@ def mark_heaviest(weights: Array, heap: Array, marked: Array) -> None:
     for position in range(size // 2 - 1, -1, -1):
         _sift_down(weights, heap, position, size)
     lightest = weights[heap[0]]
-    for k in range(size, n_topics):
-        if weights[k] > lightest:  # of equals the lower number stays
-            heap[0] = k
-            _sift_down(weights, heap, 0, size)
-            lightest = weights[heap[0]]
+    for first in range(size, n_topics, MARKED_AT_ONCE):
+        last = min(first + MARKED_AT_ONCE, n_topics)
+        if largest(weights[first:last]) > lightest:  # seldom
+            for k in range(first, last):
+                if weights[k] > lightest:  # of equals the lower number stays
+                    heap[0] = k
+                    _sift_down(weights, heap, 0, size)
+                    lightest = weights[heap[0]]
     marked[:] = False
     for position in range(size):
         marked[heap[position]] = True
@@ -222,10 +230,12 @@ def weigh_candidates(weights: Array, table: Any, candidates: Any) -> float:
     top = candidates.heap[: weights.size]
     sort(top)
     candidates.heap[weights.size :] = -1
-    heaviest = largest(weights)
+    heaviest = weights[top[0]]
+    for k in top:
+        heaviest = max(heaviest, weights[k])
     for k in range(weights.size):
         candidates.scale[k] = exp_of(weights[k] - heaviest)
-        candidates.rest_of_top[k] = 0
+    candidates.rest_of_top[:] = 0
     total = 0.0
     for k in top:
         candidates.rest_of_top[k] = candidates.scale[k] * table.rest[k]
@@ -405,7 +415,7 @@ def expect_counts(
 # --- embedding and weights ---------------------------------------------------------------------------------------
 
 
-@part
+@reduction
 def softmax(weights: Array, out: Array) -> None:
     """out = softmax(weights)."""
     heaviest = largest(weights)
@@ -418,42 +428,61 @@ def softmax(weights: Array, out: Array) -> None:
         out[k] *= inverse
 
 
-@reduction
-def add_softmax(weights: Array, share: Any, out: Array) -> None:
-    """out += share softmax(weights), which are overwritten."""
-    heaviest, total = largest(weights), 0.0
-    for k in range(weights.size):
-        weights[k] = exp_of(weights[k] - heaviest)
-        total += weights[k]
-    factor = out.dtype.type(share / total)
-    for k in range(weights.size):
-        out[k] += factor * weights[k]
+@part
+def add_noisy_softmax(
+    weights: Array, stream: Any, n_samples: int, sigma: Any, share: float, noisy: Array, tops: Array, out: Array
+) -> None:
+    """out += share times the mean over samples t of softmax(ξ + σ ε_t), topics in pieces that stay in the cache; noisy
+    [k] and tops [piece] are scratch."""
+    real = out.dtype.type
+    for t in range(n_samples):
+        sample, top, total = substream(stream, t), -np.inf, 0.0
+        for piece in range(tops.size):
+            first, last = bounds_of_piece(piece, weights.size)
+            fill_normals(sample, first // 2, noisy[first:last])
+            tops[piece], of_piece = exponentiate(weights[first:last], sigma, noisy[first:last])
+            highest = max(top, tops[piece])
+            total = total * np.exp(top - highest) + of_piece * np.exp(tops[piece] - highest)
+            top = highest
+        for piece in range(tops.size):
+            first, last = bounds_of_piece(piece, weights.size)
+            factor = real(share / n_samples / total * np.exp(tops[piece] - top))
+            for k in range(first, last):
+                out[k] += factor * noisy[k]
 
 
 @part
-def noisy_softmax(weights: Array, stream: Any, n_samples: int, sigma: Any, noisy: Array, out: Array) -> None:
-    """out = mean over samples t of softmax(ξ + σ ε_t); noisy [k] is scratch."""
-    out[:] = 0
-    for t in range(n_samples):
-        fill_normals(substream(stream, t), noisy)
-        for k in range(weights.size):
-            noisy[k] = weights[k] + sigma * noisy[k]
-        add_softmax(noisy, 1.0 / n_samples, out)
+def bounds_of_piece(piece: int, n_topics: int) -> Any:
+    return piece * NOISY_AT_ONCE, min(n_topics, (piece + 1) * NOISY_AT_ONCE)
+
+
+@reduction
+def exponentiate(weights: Array, sigma: Any, noise: Array) -> Any:
+    """noise <- exp(ξ + σ noise - its maximum); returns the maximum and the sum."""
+    for k in range(noise.size):
+        noise[k] = weights[k] + sigma * noise[k]
+    top, total = largest(noise), 0.0
+    for k in range(noise.size):
+        noise[k] = exp_of(noise[k] - top)
+        total += noise[k]
+    return float(top), total
 
 
 @reduction
 def adagrad_step(
-    weights: Array, mean: Array, counts: Array, n_tokens: Any, theta: Array, tau: Any, rate: Any, squares: Array
+    weights: Array, mean: Array, common: Array, forces: Array, tau: Any, rate: Any, squares: Array
 ) -> float:
-    """One step along document.weight_gradient; returns the mean change of a weight."""
+    """One step along document.weight_gradient, τ (m + U γ - ξ) + n - N θ; `mean` is U γ, then ξ - m. Returns the sum
+    of the changes of weights."""
     change = like(0.0, weights[0])
     for k in range(weights.size):
-        gradient = tau * (mean[k] - weights[k]) + counts[k] - n_tokens * theta[k]
+        gradient = tau * (common[k] + mean[k] - weights[k]) + forces[k]
         squares[k] += gradient * gradient
         step = rate * gradient / np.sqrt(squares[k])
         weights[k] += step
         change += abs(step)
-    return float(change / weights.size)
+        mean[k] = weights[k] - common[k]
+    return float(change)
 
 
 # --- documents ---------------------------------------------------------------------------------------------------
@@ -464,25 +493,36 @@ class Rounds(NamedTuple):
     document's bits do not depend on its neighbours."""
 
     document: Array  # which one; -1 where there is none
-    is_done: Array
+    change: Array  # Σ |ξ - ξ before|
     embedding: Array  # γ [slot, m]
     moment: Array  # U'(ξ - m) [slot, m]
+    of_tile: Array  # a tile's part of it [slot, m]
     weights: Array  # ξ [slot, k]
     squares: Array  # Adagrad's [slot, k]
-    mean: Array  # U γ, then ξ - m [slot, k]
+    forces: Array  # n - N θ [slot, k]
+    mean: Array  # U γ, then ξ - m, of a tile's topics [slot, i]
 
 
 @part
 def new_rounds(space: Any) -> Any:
     n_topics, n_dims = space.embedding.shape
     real = space.embedding.dtype
-    of_dims, of_topics = np.zeros((2, SLOTS, n_dims), real), np.zeros((3, SLOTS, n_topics), real)
-    number = np.full((2, SLOTS), -1, np.int64)
-    return Rounds(number[0], number[1], of_dims[0], of_dims[1], of_topics[0], of_topics[1], of_topics[2])
+    of_dims, of_topics = np.zeros((3, SLOTS, n_dims), real), np.zeros((3, SLOTS, n_topics), real)
+    return Rounds(
+        np.full(SLOTS, -1, np.int64),
+        np.zeros(SLOTS, np.float64),
+        of_dims[0],
+        of_dims[1],
+        of_dims[2],
+        of_topics[0],
+        of_topics[1],
+        of_topics[2],
+        np.zeros((SLOTS, space.tiles.shape[2]), real),
+    )
 
 
 @part
-def sample_round(
+def find_forces(
     slot: int,
     corpus: Any,
     table: Any,
@@ -491,26 +531,44 @@ def sample_round(
     stream: Any,
     step: int,
     candidates: Any,
-    work: Array,
+    noise: Any,
     draws: Array,
     rounds: Any,
-) -> bool:
-    """Tokens and weights of one document, given its embedding; returns whether it is done. `work` [3, k] is scratch."""
-    d, weights, mean = rounds.document[slot], rounds.weights[slot], rounds.mean[slot]
-    counts, theta, noisy = work[0], work[1], work[2]
+) -> None:
+    """Draws of one document's tokens, and what they and the softmax say of its weights."""
+    d, weights, forces = rounds.document[slot], rounds.weights[slot], rounds.forces[slot]
     n_tokens = corpus.token_offsets[corpus.indptr[d + 1]] - corpus.token_offsets[corpus.indptr[d]]
-    change = 0.0
-    if n_tokens > 0:
-        draw_tokens(d, corpus, table, weights, substream(substream(stream, DRAWS), step), candidates, draws, counts)
-        for k in range(weights.size):
-            mean[k] += space.mean[k]
-        sigma, noise = weights.dtype.type(space.tau**-0.5), substream(substream(stream, NOISE), step)
-        noisy_softmax(weights, noise, local.n_samples, sigma, noisy, theta)
-        n = weights.dtype.type(n_tokens)
-        change = adagrad_step(weights, mean, counts, n, theta, space.tau, local.rate, rounds.squares[slot])
-        for k in range(weights.size):
-            mean[k] = weights[k] - space.mean[k]
-    return bool(n_tokens == 0 or change < local.tol)
+    if n_tokens == 0:
+        forces[:] = 0
+        return
+    draw_tokens(d, corpus, table, weights, substream(substream(stream, DRAWS), step), candidates, draws, forces)
+    sigma, stream = weights.dtype.type(space.tau**-0.5), substream(substream(stream, NOISE), step)
+    add_noisy_softmax(weights, stream, local.n_samples, sigma, -float(n_tokens), noise[0], noise[1], forces)
+
+
+@part
+def step_weights(space: Any, rate: Any, rounds: Any) -> None:
+    """Adagrad's step of all documents in work and U'(ξ - m) after it, a tile of topics after the other."""
+    size = space.tiles.shape[2]
+    rounds.change[:] = 0
+    rounds.moment[:] = 0
+    for number in range(space.tiles.shape[0]):
+        tile, first = space.tiles[number], number * size
+        last = min(first + size, space.mean.size)
+        np.dot(rounds.embedding, tile, rounds.mean)
+        for slot in range(SLOTS):
+            if rounds.document[slot] >= 0:
+                rounds.change[slot] += adagrad_step(
+                    rounds.weights[slot, first:last],
+                    rounds.mean[slot, : last - first],
+                    space.mean[first:last],
+                    rounds.forces[slot, first:last],
+                    space.tau,
+                    rate,
+                    rounds.squares[slot, first:last],
+                )
+        np.dot(rounds.mean, tile.T, rounds.of_tile)
+        rounds.moment[:] += rounds.of_tile
 
 
 @kernel
@@ -529,28 +587,25 @@ def sample_documents(
 ) -> None:
     """document.sample_document for documents first:last; fills draws, γ, ξ and the rounds taken."""
     rounds, waiting, n_done = new_rounds(space), first, 0
-    work = np.empty((3, space.mean.size), space.embedding.dtype)
+    noise = np.empty_like(space.mean), np.empty(-(-space.mean.size // NOISY_AT_ONCE), np.float64)
     candidates = new_candidates(space.mean.size, local.n_top, space.embedding)
     while n_done < last - first:
         for slot in range(SLOTS):
             if rounds.document[slot] < 0 and waiting < last:
-                rounds.document[slot], rounds.is_done[slot], steps[waiting] = waiting, 0, 0
+                rounds.document[slot], steps[waiting] = waiting, 0
                 rounds.embedding[slot], rounds.weights[slot], rounds.squares[slot] = 0, space.mean, ADAGRAD_FLOOR
                 waiting += 1
-        np.dot(rounds.embedding, space.embedding_by_dim, rounds.mean)
         for slot in range(SLOTS):
             d = rounds.document[slot]
             if d >= 0:
-                is_done = sample_round(
-                    slot, corpus, table, space, local, streams[d], steps[d], candidates, work, draws, rounds
-                )
+                find_forces(slot, corpus, table, space, local, streams[d], steps[d], candidates, noise, draws, rounds)
                 steps[d] += corpus.indptr[d + 1] > corpus.indptr[d]
-                rounds.is_done[slot] = is_done or steps[d] >= local.max_steps
-        np.dot(rounds.mean, space.embedding, rounds.moment)
+        step_weights(space, local.rate, rounds)
         np.dot(rounds.moment, space.gain, rounds.embedding)
         for slot in range(SLOTS):
             d = rounds.document[slot]
-            if d >= 0 and rounds.is_done[slot]:
+            is_done = rounds.change[slot] < local.tol * space.mean.size or (d >= 0 and steps[d] >= local.max_steps)
+            if d >= 0 and is_done:
                 gammas[d], xis[d] = rounds.embedding[slot], rounds.weights[slot]
                 rounds.document[slot] = -1
                 n_done += 1

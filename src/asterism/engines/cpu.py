@@ -32,6 +32,8 @@ from ._cpu_joint_kernels import DOCUMENTS_A_BLOCK
 from .memory import HostMemory, index_type
 
 TOPICS_A_BLOCK = 512
+# Topics whose vectors and weights, of the documents in work, stay in a core's cache.
+MOST_IN_A_TILE = 512
 # Documents whose topic weights are in memory at a time: as many as have so many weights, and at least so many.
 MOST_WEIGHTS, FEWEST_AT_ONCE = 2**23, 512
 # Documents are quick in LDA: fewer, larger pieces of work.
@@ -73,6 +75,7 @@ class CpuEngine(HostMemory):
             kernels.Space(
                 embedding,
                 np.ascontiguousarray(embedding.T),
+                in_tiles(embedding),
                 topics.mean.astype(self.dtype),
                 gain,
                 embedding_precision(topics).astype(self.dtype),
@@ -383,6 +386,15 @@ def kept_for_drawing(
     kernels.keep_largest_in_rows(positions.indptr, by_topic, words_per_topic, in_topic)
     in_word[positions.data[in_topic]] = True
     return in_word
+
+
+def in_tiles(embedding: Floats) -> Floats:
+    """Topic vectors [k, m] in pieces [tile, m, i] of equal size; the last ones may be zeros."""
+    n_topics, n_dims = embedding.shape
+    n_tiles = -(-n_topics // MOST_IN_A_TILE)
+    padded = np.zeros((n_tiles, -(-n_topics // n_tiles), n_dims), embedding.dtype)
+    padded.reshape(-1, n_dims)[:n_topics] = embedding
+    return np.ascontiguousarray(padded.transpose(0, 2, 1))
 
 
 def corpus_of(batch: Batch) -> kernels.Corpus:

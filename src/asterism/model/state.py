@@ -97,8 +97,8 @@ class Topics(CountedWords):
     def embedding_scatter(self) -> Floats:
         """Covariance of topic vectors in the average document, where topic k has share softmax(m)_k [m, m]."""
         share = special.softmax(self.mean)
-        centred = self.embedding - share @ self.embedding
-        return np.asarray(centred.T @ (share[:, None] * centred))
+        centred = np.sqrt(share)[:, None] * (self.embedding - share @ self.embedding)
+        return np.asarray(centred.T @ centred)
 
 
 @dataclass(frozen=True)
