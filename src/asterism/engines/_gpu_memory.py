@@ -15,6 +15,7 @@ from ..model.cooccurrence import embed_topics
 from ..model.lda import SMALLEST_ALPHA, WordWeights
 from ..model.memoized import COUNT_UNIT, Expansion
 from ..model.random import START
+from ..model.renewal import renewal, split_topics
 from ..model.start import SMOOTHING, GivenTopics
 from ..model.state import Batch, Floats, Priors, Topics
 from ..model.words import LARGEST_BETA, SMALLEST_BETA
@@ -23,6 +24,7 @@ from ._gpu_corpus import (
     DeviceBatch,
     DeviceCounts,
     as_tensor,
+    as_topics,
     on_host,
     sums_by,
     token_words,
@@ -109,6 +111,17 @@ class DeviceMemory:
         word_topic = word_topic + self.count_words(batch, new, n_topics) - self.count_words(batch, old, n_topics)
         word_topic.eliminate_zeros()
         return word_topic
+
+    def renewed(self, batch: Any, draws: Any, word_topic: Any, seed: int) -> Any:
+        """Only the tokens of topics that are split travel."""
+        plan = renewal(word_topic.on_host())
+        draws = as_topics(plan.becomes, self.device)[draws.long()].to(draws.dtype)
+        some = as_tensor(plan.is_split, self.device)[draws.long()].nonzero().ravel()
+        documents = torch.searchsorted(batch.document_offsets[1:], some, right=True)
+        words, documents, theirs = (on_host(part) for part in (token_words(batch)[some], documents, draws[some]))
+        new = split_topics(plan, words, documents, theirs, seed)
+        draws[some] = as_topics(new, self.device).to(draws.dtype)
+        return draws
 
     def dense_counts(self, word_topic: Any) -> None:
         """Counts are exchanged on the device, dense or not."""

@@ -54,6 +54,9 @@ class Memory(Protocol):
     def exchange(self, word_topic: sparse.csr_matrix, batch: Batch, old: Ints, new: Ints) -> sparse.csr_matrix:
         """Counts with a batch's old draws taken out and its new ones put in."""
 
+    def renewed(self, batch: Batch, draws: Ints, word_topic: sparse.csr_matrix, seed: int) -> Ints:
+        """The batch's draws, whose counts are word_topic, with topics renewed (model/renewal.py)."""
+
     def dense_counts(self, word_topic: sparse.csr_matrix) -> Ints | None:
         """As a NumPy array that LDA keeps up to date by itself, where that pays."""
 

@@ -17,6 +17,7 @@ from ..model.cooccurrence import embed_topics
 from ..model.lda import WordWeights
 from ..model.memoized import COUNT_UNIT, Expansion
 from ..model.random import Streams
+from ..model.renewal import renewal, split_topics
 from ..model.start import GivenTopics, draw_by_word, given_topics
 from ..model.state import Batch, Floats, Ints, Priors, Topics, count_draws, draw_type
 
@@ -89,6 +90,14 @@ class HostMemory:
         word_topic = sparse.csr_matrix(word_topic + put - taken)
         word_topic.eliminate_zeros()
         return word_topic
+
+    def renewed(self, batch: Batch, draws: Ints, word_topic: sparse.csr_matrix, seed: int) -> Ints:
+        plan = renewal(word_topic)
+        draws = plan.becomes.astype(draws.dtype)[draws]
+        some = np.flatnonzero(plan.is_split[draws])
+        documents = np.searchsorted(batch.document_offsets[1:], some, side="right")
+        draws[some] = split_topics(plan, _token_words(batch)[some], documents, draws[some], seed)
+        return draws
 
     def _counted(self, words: Ints, draws: Ints, shape: tuple[int, int]) -> sparse.csr_matrix:
         return count_draws(words, draws, *shape)

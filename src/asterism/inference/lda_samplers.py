@@ -42,12 +42,16 @@ class LdaSampler(Protocol):
 
     topics: Topics  # counts of words in topics as of the last `gather`
     engine: Engine
+    seed: int
 
     def sweep(self, sweep: int, alpha: Floats) -> Iterator[int]:
         """Every token once; yields numbers of documents done."""
 
     def gather(self) -> None:
         """Bring `topics` up to date."""
+
+    def go_on_from(self, draws: Ints) -> None:
+        """Have these draws instead."""
 
     def scores(self, alpha: Floats) -> list[float]:
         """Mean log-probability of a token given all others, one a sweep since they were last asked for; after
@@ -69,6 +73,11 @@ class ExactDraws:
         self.starts, self.order = engine.tokens_by_document(corpus)
         self.dense = engine.dense_counts(topics.word_topic)
         self._scores: list[float] = []
+
+    def go_on_from(self, draws: Ints) -> None:
+        self._draws = draws
+        word_topic = self.engine.count_words(self.corpus, draws, self.topics.n_topics)
+        self.topics, self.dense = replace(self.topics, word_topic=word_topic), self.engine.dense_counts(word_topic)
 
     @property
     def draws(self) -> Ints:
@@ -121,13 +130,18 @@ class Walks:
 
     def __init__(self, corpus: Batch, draws: Ints, topics: Topics, engine: Engine, seed: int) -> None:
         self.corpus, self.topics, self.engine, self.seed = corpus, topics, engine, seed
-        self.walks: Ints = engine.copies(draws, 1 + walks.PROPOSALS)
         self.word_starts, self.by_word = engine.tokens_by_word(corpus)
         self.starts, self.by_document = engine.tokens_by_document(corpus)
+        self.walks: Ints = engine.copies(draws, 1 + walks.PROPOSALS)
         self.topic_count: Ints = topics.topic_count.astype(np.int64)
         self._alpha: Floats = np.empty(0)
         self._alpha_table = AliasTable.even(0)
         self._unscored = 0
+
+    def go_on_from(self, draws: Ints) -> None:
+        self.walks = self.engine.copies(draws, 1 + walks.PROPOSALS)
+        self.gather()
+        self.topic_count = self.topics.topic_count.astype(np.int64)
 
     @property
     def draws(self) -> Ints:

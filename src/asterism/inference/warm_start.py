@@ -21,6 +21,8 @@ from .lda_samplers import LdaSampler
 FIRST_ALPHA, FIRST_ALPHA_TOTAL = 0.1, 100.0
 # Hyper-parameters are learned, and the end is looked for, every so many sweeps.
 CHECK_EVERY = 10
+# More topics than FEW are renewed every so many sweeps (model/renewal.py), in the first half of a stage.
+FEW, RENEW_EVERY = 256, 100
 # The end: predictions of tokens from all other tokens improve by less than this in the last fifth of the sweeps. With
 # few topics of many tokens a plateau of hundreds of sweeps is not the end, so there are no fewer than this.
 SETTLED, FEWEST_SWEEPS = 0.001, 1000
@@ -93,6 +95,8 @@ class WarmStart:
             if self.n_sweeps % CHECK_EVERY == 0:
                 self._look()
                 self._learn()
+                if self.n_sweeps % RENEW_EVERY == 0 and 2 * self.n_sweeps <= most:
+                    self._renew()
                 if self._has_settled():
                     return
         if len(self.scores) < self.n_sweeps:
@@ -115,6 +119,12 @@ class WarmStart:
         if self.learns_beta:
             beta = self.sampler.engine.optimal_concentration(self.topics)
             self.sampler.topics = replace(self.topics, priors=replace(self.topics.priors, beta=beta))
+
+    def _renew(self) -> None:
+        if self.topics.n_topics > FEW:
+            sampler = self.sampler
+            word_topic = sampler.topics.word_topic
+            sampler.go_on_from(sampler.engine.renewed(self.corpus, sampler.draws, word_topic, sampler.seed))
 
     def _has_settled(self) -> bool:
         """Means over CHECK_EVERY sweeps are compared, so that the sampler's noise does not decide."""

@@ -112,7 +112,8 @@ def _kinds(frequency: Floats) -> tuple[Ints, Floats]:
 def leading(ratio: LogRatio, n_topics: int, n_dims: int, seed: int) -> tuple[Floats, Floats]:
     """The largest eigenvalues [m], 0 where there are no more or none above 0, and their eigenvectors [k, m]."""
     if are_few(n_topics, n_dims):
-        basis, within = np.eye(n_topics), ratio @ np.eye(n_topics)
+        basis: Floats = np.eye(n_topics)
+        within = ratio @ basis
     else:
         basis, within = krylov(ratio, n_topics, n_dims + SPARE, seed)
     found, directions = np.linalg.eigh(within, UPLO="U")
