@@ -137,6 +137,8 @@ def test_memory_answers_as_the_hosts(planted):
         np.testing.assert_array_equal(a, b)
     counted, counts = gpu.count_words(ours, drawn, 6), host.count_words(theirs, expected, 6)
     assert (counted.on_host() != counts).nnz == 0
+    np.testing.assert_array_equal(gpu.renewed(ours, drawn, counted, 5), host.renewed(theirs, expected, counts, 5))
+    assert (gpu.renewed(ours, drawn, counted, 5) != drawn).any()  # the first draws are doubles all
     given = given_topics(counts.T.tocsr())
     uniforms = np.random.default_rng(0).uniform(size=1000)
     token_words = np.repeat(theirs.words, theirs.counts)[:1000]

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from asterism.engines.cpu import CpuEngine
 from asterism.model import cooccurrence
 from asterism.model.cooccurrence import LogRatio, embed_topics
-from asterism.model.state import Priors
+from asterism.model.state import LocalSettings, Priors
 
 PRIORS = Priors(alpha=0.1, rho=0.5, tau=2.0, beta=0.1)
 
@@ -46,6 +47,13 @@ def test_products_are_those_of_the_formula():
     counts, _, _ = drawn(200)
     ratio = LogRatio(counts, PRIORS.tau) @ np.eye(30)
     np.testing.assert_allclose(ratio, by_the_book(counts, PRIORS.tau), atol=1e-10)
+
+
+def test_the_cpus_products_are_these():
+    counts, _, _ = drawn(200)
+    engine = CpuEngine(LocalSettings(10, 10, 10), 2)
+    ratio = LogRatio(counts, PRIORS.tau, engine._multiply)
+    np.testing.assert_allclose(ratio @ np.eye(30), LogRatio(counts, PRIORS.tau) @ np.eye(30), atol=1e-12)
 
 
 def test_few_kinds_of_frequencies_are_enough(monkeypatch):
