@@ -28,7 +28,7 @@ class Run:
     """One model in training with so many threads, taken through its phases one call at a time."""
 
     def __init__(self, counts: Any, n_topics: int, n_threads: int) -> None:
-        settings = {"warm_sweeps": WARM_SWEEPS, "draw_sweeps": 2, "random_state": 0}
+        settings = {"engine": "cpu", "warm_sweeps": WARM_SWEEPS, "draw_sweeps": 2, "random_state": 0}
         self.model = TopicEmbeddingModel(n_topics, n_threads=n_threads, **settings)
         self.model._first_counts(counts)
         self.model._begin(counts)
