@@ -31,6 +31,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from _harness import DATA, RESULTS, median, run_python, write
+from _harness import seconds as elapsed
 from _rivals import add_documents, bags
 from asterism import TopicEmbeddingModel, sample_corpus
 from asterism.baselines import LDA
@@ -329,8 +330,8 @@ def machine() -> dict[str, Any]:
     for _ in learner.warm_up():
         pass
     seconds = sweeps_of(model, learner, 1000)["draws"] / 1000
-    # μ = m + U γ and U'(n - τ ω), before and after the step; the curvature U' diag(h) U; Σ ξ (γ, 1)' of the moments.
-    products = 2 * n_topics * n_dims * (2 + 1) + n_topics * n_dims * (n_dims + 1) + 2 * n_topics * (n_dims + 1)
+    # Of a step with draws: U γ before and after it, U'(n - N θ), and Σ h u of the curvature.
+    products = 4 * 2 * n_topics * n_dims
     found["document_step"] = {"n_topics": n_topics, "seconds": seconds, "gemm_share": products / seconds / peak}
     start = learner.start(len(learner.corpus))
     sum(start.sweeps(2))
@@ -350,11 +351,11 @@ def machine() -> dict[str, Any]:
 
 def candidates() -> dict[str, Any]:
     """Two models from the same start, by LDA: what each phase costs and what test documents score."""
-    counts = abstracts()[:62_000]
-    train, halves = counts[:60_000], split_tokens(counts[60_000:])
+    counts = abstracts()[:32_000]
+    train, halves = counts[:30_000], split_tokens(counts[30_000:])
     settings = {"warm_sweeps": 100, "draw_sweeps": 8, "max_sweeps": 10, "tol": 0, "random_state": 0}
     rows = [trained_with(some, train, halves, settings) for some in (None, CANDIDATES)]
-    return {"settings": settings, "documents": len(train.indptr) - 1, "n_topics": 10_000, "rows": rows}
+    return {"settings": settings, "documents": train.shape[0], "n_topics": 10_000, "rows": rows}
 
 
 def trained_with(candidates: int | None, train: Any, halves: Completion, settings: dict[str, Any]) -> dict[str, Any]:
@@ -383,7 +384,7 @@ def trained_with(candidates: int | None, train: Any, halves: Completion, setting
 
 
 def train() -> dict[str, Any]:
-    settings = {"warm_sweeps": 60, "draw_sweeps": 4, "max_sweeps": 5, "candidates": CANDIDATES, "tol": 0}
+    settings = {"warm_sweeps": 100, "draw_sweeps": 4, "max_sweeps": 4, "candidates": CANDIDATES, "tol": 0}
     began = time.perf_counter()
     model = TopicEmbeddingModel(100_000, random_state=0, **settings).fit(abstracts())
     found = {
@@ -392,6 +393,13 @@ def train() -> dict[str, Any]:
         "peak_memory": peak_memory(),
         "history": model.history_,
         "dead_topics": int((model.state_.topic_count < 1).sum()),
+        "questions": {
+            "correlated": elapsed(lambda: model.correlated(5, 10)),
+            "correlated, again": elapsed(lambda: model.correlated(6, 10)),
+            "top_words, first": elapsed(lambda: model.top_words(5)),
+            "top_words": elapsed(lambda: model.top_words(6)),
+            "correlation_graph": elapsed(lambda: model.correlation_graph(10)),
+        },
     }
     print(json.dumps(found), flush=True)
     return found
@@ -411,8 +419,8 @@ def plot(rows: list[dict[str, Any]]) -> None:
             left.loglog(n_topics, [row[name][kind] for row in some], "o" + style, label=f"{kind}, {name}")
         right.loglog(n_topics, [row[name]["transform_per_second"] for row in some], "o-", label=name)
     left.loglog([row["n_topics"] for row in rows], [row["lda"] for row in rows], "o:", label="LDA's walks")
-    left.set(xlabel="topics", ylabel="seconds of 1,000 documents and sweep, one thread")
-    right.set(xlabel="topics", ylabel="documents a second, transform, one thread")
+    left.set(xlabel="topics", ylabel="seconds of 1,000 documents")
+    right.set(xlabel="topics", ylabel="documents a second, transform")
     left.legend()
     right.legend()
     figure.savefig(RESULTS / "scaling.png", dpi=100)
@@ -425,11 +433,12 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", choices=parts, default=list(parts))
     given = parser.parse_args()
     threadpool_limits(1)
-    path = RESULTS / "scaling.json"
-    figures = json.loads(path.read_text()) if path.exists() else {}
-    figures.pop("environment", None)
+    path, figures = RESULTS / "scaling.json", {}
     for name in given.parts:
-        figures[name] = parts[name]()
+        found = parts[name]()
+        figures = json.loads(path.read_text()) if path.exists() else {}  # others may have written
+        figures.pop("environment", None)
+        figures[name] = found
         write("scaling", figures)
     if "topics" in figures:
         plot(figures["topics"]["rows"])

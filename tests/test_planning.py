@@ -84,6 +84,7 @@ def test_a_long_fit_tells_its_seconds_beforehand_and_learns_the_same(counts, mon
         short = model.fit(counts).topic_embeddings_
         assert "a sweep:" not in caplog.text
         monkeypatch.setattr(planning, "TRIED", 20 * 100)
+        monkeypatch.setattr(planning, "FEWEST_TRIED", 32)
         monkeypatch.setattr(planning, "LONG", 2)
         model.fit(counts)
     assert "a sweep: LDA " in caplog.text

@@ -14,12 +14,15 @@ from scipy import sparse
 from .engines.memory import MOST_PAIRS
 from .inference.base import Learner, one_blas_thread
 from .inference.memoized import MemoizedLearner
+from .model import random
 from .model.state import draw_type
 from .model.walks import PROPOSALS
 
 # Documents times topics that are tried, and bounds of how many documents that may be; and a quarter of them, which
 # tells what a sweep costs as such and what a token adds to it.
-TRIED, FEWEST_TRIED, MOST_TRIED = 2**22, 32, 2048
+TRIED, FEWEST_TRIED, MOST_TRIED = 2**22, 512, 2048
+# Of topic embeddings that are tried.
+SPREAD = 0.3
 # A fit tries them, too, where it has so many times as many documents.
 LONG = 20
 
@@ -159,19 +162,25 @@ def is_long(n_documents: int, n_topics: int) -> bool:
 
 
 def _tried(learner: Learner) -> dict[str, float]:
-    """Seconds of one sweep of each kind."""
+    """Seconds of one sweep of each kind, with any embeddings: finding them takes as long for few documents as for all."""
     with one_blas_thread():
         if not isinstance(learner, MemoizedLearner):
             return {"sweeps": _seconds(learner.sweep(0))}
         start = learner.start(len(learner.corpus))
         _seconds(start.sweeps(1))
         found = {"LDA": _seconds(start.sampler.sweep(1, start.alpha))}
-        learner.settings = replace(learner.settings, warm_sweeps=1, draw_sweeps=3)
-        _seconds(learner.warm_up())
+        n_topics, n_dims = learner.topics.n_topics, learner.topics.n_dims
+        embedding = SPREAD * random.normals(random.stream(0, random.START, np.arange(n_topics)), n_dims)
+        learner.draws, learner.topics = start.draws, replace(start.topics, embedding=embedding)
+        learner.settings = replace(learner.settings, draw_sweeps=3)
         _seconds(learner.sweep(0))  # from no embeddings, which takes more steps
         found["draws"] = _seconds(learner.sweep(1))
-        _seconds(learner.sweep(2))  # the last one ends with what is done once
-        return found | {"expectations": _seconds(learner.sweep(3))}
+        word_topic = learner.engine.with_every_pair(learner.topics.word_topic)
+        learner.settings, learner.topics = (
+            replace(learner.settings, goes_on=True),
+            replace(learner.topics, word_topic=word_topic),
+        )
+        return found | {"expectations": _seconds(learner.sweep(2))}
 
 
 def _seconds(work: Iterator[int]) -> float:

@@ -131,12 +131,12 @@ def are_few(n_topics: int, n_dims: int) -> bool:
 def krylov(ratio: LogRatio, n_topics: int, size: int, seed: int) -> tuple[Floats, Floats]:
     """An orthonormal basis of X, A X, ..., A^(BLOCKS - 1) X, for a random X, and the upper triangle of A within it
     (block Krylov, Musco and Musco 2015)."""
-    starts = random.normals(random.stream(seed, random.START, np.arange(BLOCKS * size)), n_topics).T
     basis, within = np.zeros((n_topics, BLOCKS * size)), np.zeros((BLOCKS * size, BLOCKS * size))
-    product: Floats = starts[:, :size]
+    product: Floats | None = None
     for first in range(0, BLOCKS * size, size):
         here = slice(first, first + size)
-        basis[:, here] = _orthonormal(product, basis[:, :first], starts[:, here])
+        spare = random.normals(random.stream(seed, random.START, np.arange(first, first + size)), n_topics).T
+        basis[:, here] = _orthonormal(spare if product is None else product, basis[:, :first], spare)
         product = ratio @ basis[:, here]
         within[: first + size, here] = basis[:, : first + size].T @ product
     return basis, within
