@@ -47,6 +47,7 @@ TOPICS = 100, 1000, 10_000, 100_000
 CANDIDATES = 512
 # LDA sweeps before anything is timed: words should have few topics, as in training.
 WARM_SWEEPS, REPEATS, N_NEW = 20, 3, 500
+N_FEW = 60_000
 # Topics of the dense LDA, whose words and topics are an array.
 MOST_DENSE = 10_000
 # Of an iteration.
@@ -153,7 +154,11 @@ def by_topics(measure: str) -> list[dict[str, Any]]:
 
 
 def iteration() -> dict[str, Any]:
-    return {"rows": by_topics("measure_iteration")}
+    """All numbers of topics; and the most of them on fewer documents, where words have fewer topics to draw from."""
+    rows = by_topics("measure_iteration")
+    few = measure_iteration(TOPICS[-1], N_FEW)
+    print(json.dumps(few), flush=True)
+    return {"rows": rows, "few_documents": few | {"documents": N_FEW}}
 
 
 def measure_iteration(n_topics: int, n_corpus: int | None = None) -> dict[str, Any]:

@@ -162,7 +162,7 @@ def is_long(n_documents: int, n_topics: int) -> bool:
 
 
 def _tried(learner: Learner) -> dict[str, float]:
-    """Seconds of one sweep of each kind, with any embeddings: finding them takes as long for few documents as for all."""
+    """Seconds of one sweep of each kind, with any embeddings: these are found once."""
     with one_blas_thread():
         if not isinstance(learner, MemoizedLearner):
             return {"sweeps": _seconds(learner.sweep(0))}

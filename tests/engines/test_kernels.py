@@ -16,8 +16,8 @@ from asterism.model import random, tokens
 
 
 @numba.njit
-def fill_normals(stream, out):
-    kernels.fill_normals(stream, out)
+def fill_normals(stream, first_pair, out):
+    kernels.fill_normals(stream, first_pair, out)
 
 
 @numba.njit
@@ -66,15 +66,21 @@ def largest(values):
 def test_normals_equal_the_references(n):
     stream = random.stream(3, 4)
     out = np.empty(n)
-    fill_normals(stream[0], out)
+    fill_normals(stream[0], 0, out)
     np.testing.assert_allclose(out, random.normals(stream, n)[0], rtol=1e-12, atol=1e-12)
+
+
+def test_normals_of_a_piece_are_those_of_the_whole():
+    stream, out = random.stream(3, 4), np.empty(7)
+    fill_normals(stream[0], 5, out)
+    np.testing.assert_allclose(out, random.normals(stream, 17)[0, 10:], rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("n", [1, 7, 10_000])
 def test_normals_in_single_precision_are_near_the_references(n):
     stream = random.stream(3, 4)
     out = np.empty(n, np.float32)
-    fill_normals(stream[0], out)
+    fill_normals(stream[0], 0, out)
     np.testing.assert_allclose(out, random.normals(stream, n)[0], rtol=1e-5, atol=1e-5)
 
 
