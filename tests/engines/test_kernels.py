@@ -153,12 +153,13 @@ def test_nothing_is_compiled_again_in_the_next_process(tmp_path):
     program = """
 import numpy as np, numba
 from asterism import TopicEmbeddingModel, sample_corpus
-from asterism.engines import _cpu_joint_kernels, _cpu_kernels, _cpu_lda_kernels, _cpu_token_kernels
+from asterism.engines import _cpu_adagrad_kernels as adagrad, _cpu_joint_kernels as joint, _cpu_kernels
+from asterism.engines import _cpu_lda_kernels as lda, _cpu_token_kernels as tokens
 counts = sample_corpus(30, 3, 40).counts
 for inference in ("svi", "memoized"):
     settings = dict(inference=inference, max_sweeps=2, warm_sweeps=1, draw_sweeps=1, random_state=0)
     TopicEmbeddingModel(3, 2, **settings).fit(counts).score(counts)
-modules = _cpu_kernels, _cpu_joint_kernels, _cpu_lda_kernels, _cpu_token_kernels
+modules = _cpu_kernels, adagrad, joint, lda, tokens
 everything = [value for module in modules for value in vars(module).values()]
 dispatchers = [k for k in everything if isinstance(k, numba.core.registry.CPUDispatcher)]
 print(sum(sum(k.stats.cache_misses.values()) for k in dispatchers))

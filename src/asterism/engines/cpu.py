@@ -24,6 +24,7 @@ from ..model.memoized import Relaxation, Relaxed, Sums
 from ..model.state import Batch, Documents, Floats, Ints, LocalSettings, Statistics, Topics, count_draws, draw_type
 from ..model.walks import Side
 from ..model.words import DrawTable
+from . import _cpu_adagrad_kernels as adagrad_kernels
 from . import _cpu_joint_kernels as joint_kernels
 from . import _cpu_kernels as kernels
 from . import _cpu_lda_kernels as lda_kernels
@@ -108,11 +109,13 @@ class CpuEngine(HostMemory):
         """document.sample_document; returns the rounds taken."""
         settings, steps = self.settings, np.zeros(len(batch), dtype=np.int64)
         rate = self.dtype.type(settings.rate)
-        local = kernels.Local(settings.topics_per_document, settings.n_samples, rate, settings.max_steps, settings.tol)
+        local = adagrad_kernels.Local(
+            settings.topics_per_document, settings.n_samples, rate, settings.max_steps, settings.tol
+        )
         streams, found = random.stream(seed, sweep, batch.documents), (draws, *documents.arrays(), steps)
         arguments = corpus_of(batch), prepared.table, prepared.space, local, streams, *found
         with self._one_blas_thread():
-            self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, kernels.sample_documents, *arguments)
+            self._over_blocks(len(batch), DOCUMENTS_A_BLOCK, adagrad_kernels.sample_documents, *arguments)
         return int(steps.sum())
 
     def _newton(
