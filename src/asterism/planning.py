@@ -176,10 +176,8 @@ def _tried(learner: Learner) -> dict[str, float]:
         _seconds(learner.sweep(0))  # from no embeddings, which takes more steps
         found["draws"] = _seconds(learner.sweep(1))
         word_topic = learner.engine.with_every_pair(learner.topics.word_topic)
-        learner.settings, learner.topics = (
-            replace(learner.settings, goes_on=True),
-            replace(learner.topics, word_topic=word_topic),
-        )
+        learner.topics = replace(learner.topics, word_topic=word_topic)
+        learner.settings = replace(learner.settings, goes_on=True)
         return found | {"expectations": _seconds(learner.sweep(2))}
 
 
